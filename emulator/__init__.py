@@ -1,0 +1,1 @@
+"""Fake streamer replicas that break on command. Imports nothing from `gateway`."""

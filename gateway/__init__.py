@@ -1,0 +1,1 @@
+"""Streamhold's gateway."""
