@@ -1,0 +1,1 @@
+"""Shared by tests: real processes, an adversarial replica, and a client with its hands on the wire."""
