@@ -1,0 +1,409 @@
+"""PURE. The faults as values, and the rule of when one strikes.
+
+A fault is armed on a replica under its name; arming it again replaces it. It strikes at a point: a named
+place in the shell where the shell asks. What it does there is the shell's work; whether it is its turn is
+decided here, from the time and a random draw that come in as arguments.
+
+- From `after_seconds` after arming, for `for_seconds`, it is live.
+- `probability` and `times` count opportunities: for faults of a session that is a session (decided once, at
+its first
+  chance), for faults of health routes a request. The port itself is either open or not: there they have no
+  meaning.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+Draw = Callable[[], float]
+"""The next random number, at least 0 and below 1."""
+
+NEVER_SENT = (1004, 1005, 1006, 1015)
+"""Close codes that may not stand in a close frame (RFC 6455, section 7.4)."""
+MAX_REASON_BYTES = 123
+
+
+class Point(StrEnum):
+    """Where a fault can strike, in the order in which a connection meets them."""
+
+    LISTEN = "listen"
+    """Before any connection: the port."""
+    HEALTH = "health"
+    """A request on a health route has been read."""
+    UPGRADE = "upgrade"
+    """An upgrade request has been read, nothing has been answered."""
+    OPEN = "open"
+    """The handshake is done, nothing has been said."""
+    INIT = "init"
+    """The first message has been read, not answered."""
+    SEND = "send"
+    """Before each message to the client."""
+    SEGMENT = "segment"
+    """In the middle of a segment: before its last chunk."""
+    NOW = "now"
+    """Wherever a session is: at its next message, or at once when it is idle."""
+
+
+SessionPoint = Literal["upgrade", "open", "init", "segment", "now"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """What all faults have."""
+
+    name: ClassVar[str]
+    """In URLs, and in the event log."""
+    strikes_at: ClassVar[Point]
+    """Where, for faults that have no choice."""
+
+    probability: float = 1.0
+    """Share of the opportunities that it strikes, 0 to 1."""
+    after_seconds: float = 0.0
+    """From arming until it is live."""
+    for_seconds: float | None = None
+    """How long it stays live; None for until it is lifted."""
+    times: int | None = None
+    """How many opportunities it strikes at most; None for all."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.probability <= 1:
+            raise ValueError(f"probability is a share from 0 to 1, not {self.probability}")
+        if self.after_seconds < 0:
+            raise ValueError(f"after_seconds must be 0 or more, not {self.after_seconds}")
+        if self.for_seconds is not None and self.for_seconds <= 0:
+            raise ValueError(f"for_seconds must be more than 0, not {self.for_seconds}; null is for ever")
+        if self.times is not None and self.times < 1:
+            raise ValueError(f"times must be 1 or more, not {self.times}; null is without a limit")
+
+    @property
+    def at(self) -> Point:
+        """Where it strikes."""
+        return self.strikes_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refuse(Fault):
+    """The port is closed: connects are refused. Open sessions go on, idle HTTP connections are closed."""
+
+    name: ClassVar[str] = "refuse"
+    strikes_at: ClassVar[Point] = Point.LISTEN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthStatus(Fault):
+    """Health routes answer with this status."""
+
+    name: ClassVar[str] = "health_status"
+    strikes_at: ClassVar[Point] = Point.HEALTH
+    status: int = 503
+    """An HTTP status, 200 to 599."""
+
+    def __post_init__(self) -> None:
+        Fault.__post_init__(self)
+        if not 200 <= self.status <= 599:
+            raise ValueError(f"status is an HTTP status from 200 to 599, not {self.status}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthHang(Fault):
+    """Health routes read the request and answer nothing."""
+
+    name: ClassVar[str] = "health_hang"
+    strikes_at: ClassVar[Point] = Point.HEALTH
+    seconds: float | None = None
+    """After this long the answer comes; None for never."""
+
+    def __post_init__(self) -> None:
+        Fault.__post_init__(self)
+        _check_seconds(self.seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warming(Fault):
+    """No worker is ready: `/health` and `/readyz` answer 200 with the status `warming`, sessions wait for a
+    GPU."""
+
+    name: ClassVar[str] = "warming"
+    strikes_at: ClassVar[Point] = Point.HEALTH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency(Fault):
+    """Every message to the client comes later."""
+
+    name: ClassVar[str] = "latency"
+    strikes_at: ClassVar[Point] = Point.SEND
+    seconds: float = 0.3
+    """Added before each message."""
+    jitter_seconds: float = 0.0
+    """Up to this much more, drawn for each message."""
+
+    def __post_init__(self) -> None:
+        Fault.__post_init__(self)
+        _check_seconds(self.seconds)
+        _check_seconds(self.jitter_seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SessionFault(Fault):
+    """A fault that strikes a session at a place of its life."""
+
+    point: SessionPoint = "segment"
+    """Where in the session's life."""
+    segment: int | None = None
+    """Only in the segment with this number (from 0); None for every one. For the point `segment`."""
+
+    def __post_init__(self) -> None:
+        Fault.__post_init__(self)
+        if self.segment is not None and (self.segment < 0 or self.point != "segment"):
+            raise ValueError("segment is a number from 0, and goes with the point 'segment'")
+
+    @property
+    def at(self) -> Point:
+        return Point(self.point)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stall(_SessionFault):
+    """The session goes quiet: nothing more is sent, the connection stays open and answers pings."""
+
+    name: ClassVar[str] = "stall"
+    seconds: float | None = None
+    """How long; None for until the client leaves or the fault is lifted."""
+    then: Literal["continue", "reset"] = "continue"
+    """What follows: the session goes on, or its connection is reset."""
+
+    def __post_init__(self) -> None:
+        _SessionFault.__post_init__(self)
+        _check_seconds(self.seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abort(_SessionFault):
+    """The connection is reset in the middle of a message: a frame is begun and not finished."""
+
+    name: ClassVar[str] = "abort"
+    declared_bytes: int = 65536
+    """What the frame's header promises."""
+    sent_bytes: int = 1024
+    """What of it is sent."""
+
+    def __post_init__(self) -> None:
+        _SessionFault.__post_init__(self)
+        if not 0 <= self.sent_bytes < self.declared_bytes:
+            raise ValueError("sent_bytes must be 0 or more, and less than declared_bytes")
+        if self.point == "upgrade":
+            raise ValueError("abort needs an open session; before the handshake use reset")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reset(_SessionFault):
+    """The connection is reset between two messages, or instead of the answer to the upgrade."""
+
+    name: ClassVar[str] = "reset"
+    point: SessionPoint = "upgrade"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseSession(_SessionFault):
+    """The replica closes the session with a code and a reason."""
+
+    name: ClassVar[str] = "close"
+    code: int = 1011
+    """A code that may go on the wire: 1000 to 1014 without 1004, 1005 and 1006, or 3000 to 4999."""
+    reason: str = ""
+    """At most 123 bytes of UTF-8."""
+
+    def __post_init__(self) -> None:
+        _SessionFault.__post_init__(self)
+        if self.code in NEVER_SENT or not (1000 <= self.code <= 1014 or 3000 <= self.code <= 4999):
+            raise ValueError(f"code may be 1000 to 1003, 1007 to 1014 or 3000 to 4999, not {self.code}")
+        if len(self.reason.encode()) > MAX_REASON_BYTES:
+            raise ValueError(f"reason may have {MAX_REASON_BYTES} bytes of UTF-8")
+        if self.point == "upgrade":
+            raise ValueError("close needs an open session; before the handshake use reset")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flaky(Fault):
+    """A seeded mix: some sessions are broken in one way or another, and a health request fails now and
+    then."""
+
+    name: ClassVar[str] = "flaky"
+    strikes_at: ClassVar[Point] = Point.UPGRADE
+    sessions: float = 0.5
+    """Share of the sessions that are broken."""
+    health: float = 0.1
+    """Share of the health requests that fail."""
+
+    def __post_init__(self) -> None:
+        Fault.__post_init__(self)
+        if not (0 <= self.sessions <= 1 and 0 <= self.health <= 1):
+            raise ValueError("sessions and health are shares from 0 to 1")
+
+
+CATALOGUE: Mapping[str, type[Fault]] = {
+    kind.name: kind
+    for kind in (
+        Refuse, HealthStatus, HealthHang, Warming, Latency, Stall, Abort, Reset, CloseSession, Flaky,
+    )
+}  # fmt: skip
+"""Every fault by its name."""
+
+
+class BadFault(ValueError):
+    """No such fault, or fields that it does not have; the text says what would be right."""
+
+
+def fault_from(name: str, fields: Mapping[str, Any]) -> Fault:
+    """The fault `name` with these fields. Raises BadFault."""
+    kind = CATALOGUE.get(name)
+    if kind is None:
+        raise BadFault(f"there is no fault {name!r}; there are: {', '.join(CATALOGUE)}")
+    known = [entry.name for entry in dataclasses.fields(kind)]
+    if unknown := [key for key in fields if key not in known]:
+        raise BadFault(f"{name} has no field {unknown[0]!r}; its fields: {', '.join(known)}")
+    try:
+        return msgspec.convert(dict(fields), kind)
+    except msgspec.ValidationError as error:
+        raise BadFault(f"{name}: {error}") from error
+
+
+def fields_of(fault: Fault) -> dict[str, Any]:
+    """The fields of `fault`, as `fault_from` takes them."""
+    return dataclasses.asdict(fault)
+
+
+def describe(fault: Fault) -> str:
+    """Its name, and the fields that differ from their defaults."""
+    changed = [
+        f"{entry.name}={getattr(fault, entry.name)}"
+        for entry in dataclasses.fields(fault)
+        if getattr(fault, entry.name) != entry.default
+    ]
+    return " ".join([fault.name, *changed])
+
+
+def _check_seconds(seconds: float | None) -> None:
+    if seconds is not None and seconds < 0:
+        raise ValueError(f"seconds must be 0 or more, not {seconds}")
+
+
+@dataclass(slots=True)
+class Armed:
+    """A fault on a replica."""
+
+    fault: Fault
+    armed_at: float
+    """Monotonic seconds."""
+    struck: int = 0
+    """Opportunities taken so far."""
+
+    def is_live(self, now: float) -> bool:
+        """In its time, and not used up."""
+        begin = self.armed_at + self.fault.after_seconds
+        end = None if self.fault.for_seconds is None else begin + self.fault.for_seconds
+        used_up = self.fault.times is not None and self.struck >= self.fault.times
+        return begin <= now and (end is None or now < end) and not used_up
+
+    def changes_after(self, now: float) -> Iterator[float]:
+        """The moments after `now` at which it becomes live or stops being so."""
+        begin = self.armed_at + self.fault.after_seconds
+        if begin > now:
+            yield begin
+        if self.fault.for_seconds is not None and begin + self.fault.for_seconds > now:
+            yield begin + self.fault.for_seconds
+
+    def strikes(self, now: float, draw: Draw) -> bool:
+        """Whether it takes this opportunity; if so, it is counted."""
+        if not self.is_live(now) or (self.fault.probability < 1 and draw() >= self.fault.probability):
+            return False
+        self.struck += 1
+        return True
+
+
+@dataclass(slots=True)
+class Board:
+    """The faults armed on one replica. Owned and changed by the replica alone."""
+
+    armed: dict[str, Armed] = field(default_factory=dict)
+
+    def arm(self, fault: Fault, now: float) -> None:
+        """`fault` stands, in place of one of the same name."""
+        self.armed[fault.name] = Armed(fault, now)
+
+    def lift(self, name: str) -> bool:
+        """No fault of that name stands; tells whether one did."""
+        return self.armed.pop(name, None) is not None
+
+    def lift_all(self) -> None:
+        """No fault stands."""
+        self.armed.clear()
+
+    def live(self, kind: type[Fault], now: float) -> bool:
+        """Whether a fault of this kind is in its time."""
+        entry = self.armed.get(kind.name)
+        return entry is not None and entry.is_live(now)
+
+    def next_change(self, now: float) -> float | None:
+        """The next moment at which a fault becomes live or stops being so by the clock alone."""
+        return min((at for entry in self.armed.values() for at in entry.changes_after(now)), default=None)
+
+    def strike_health(self, now: float, draw: Draw) -> tuple[Fault, ...]:
+        """The faults that strike this health request, counted."""
+        return tuple(
+            entry.fault
+            for entry in self.armed.values()
+            if entry.fault.at is Point.HEALTH and entry.strikes(now, draw)
+        )
+
+
+@dataclass(slots=True)
+class Encounter:
+    """One session's meeting with the faults: each armed fault decides once whether this session is its
+    own."""
+
+    board: Board
+    draw: Draw
+    own: tuple[Fault, ...] = ()
+    """Faults of this session alone, drawn for it when it began."""
+    _decided: dict[int, tuple[Armed, bool]] = field(default_factory=dict)
+
+    def strike(self, point: Point, now: float, segment: int | None = None) -> tuple[Fault, ...]:
+        """The faults that strike at `point`, in the order of arming; `segment` is the number of the running
+        one."""
+        found = [fault for fault in self.own if _is_due(fault, point, segment)]
+        for entry in list(self.board.armed.values()):
+            if _is_due(entry.fault, point, segment) and self._is_mine(entry, now):
+                found.append(entry.fault)
+        return tuple(found)
+
+    def _is_mine(self, entry: Armed, now: float) -> bool:
+        known = self._decided.get(id(entry))
+        if known is not None:
+            # The entry is kept beside the verdict, so its id cannot be taken by another one meanwhile.
+            return known[1] and _in_time(entry, now)
+        if not entry.is_live(now):
+            return False
+        mine = entry.strikes(now, self.draw)
+        self._decided[id(entry)] = (entry, mine)
+        return mine
+
+
+def _in_time(entry: Armed, now: float) -> bool:
+    fault = entry.fault
+    return fault.for_seconds is None or now < entry.armed_at + fault.after_seconds + fault.for_seconds
+
+
+def _is_due(fault: Fault, point: Point, segment: int | None) -> bool:
+    at = fault.at
+    if at is Point.NOW:
+        return point in (Point.OPEN, Point.SEND, Point.NOW)
+    wanted = fault.segment if isinstance(fault, _SessionFault) else None
+    return at is point and (wanted is None or wanted == segment)

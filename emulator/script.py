@@ -1,0 +1,342 @@
+"""PURE. What a healthy replica answers: messages in, timed actions out.
+
+The real server reads, answers, and only then reads on: whatever arrives during a segment is answered after
+it, in the order of arrival. Toggles have no answer and take effect when they arrive, so that a pause holds
+back the prompts that are waiting. A segment is a generator of actions; the session's state moves on only
+when it has been walked to its end, so a segment that was cut short never happened.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from . import media
+from .messages import (
+    MIME_FMP4,
+    MIME_JPEG,
+    AutoExtensionUpdated,
+    ClientMessage,
+    ContinuationState,
+    ContinuationStateSnapshot,
+    EnhancementUpdated,
+    ErrorMessage,
+    GenerationPausedUpdated,
+    GpuAssigned,
+    LoopGenerationUpdated,
+    Ltx2SegmentComplete,
+    Ltx2SegmentStart,
+    Ltx2StreamComplete,
+    Ltx2StreamStart,
+    MediaInit,
+    MediaSegmentComplete,
+    NotInCatalogue,
+    NotJson,
+    QueueStatus,
+    SeedPromptsUpdated,
+    SegmentPromptSource,
+    ServerMessage,
+    SessionInitV2,
+    SessionTimeout,
+    SnapshotState,
+    StepComplete,
+    parse_client_message,
+)
+
+MAX_STEPS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """How a replica generates."""
+
+    segment_seconds: float = 1.0
+    """How long a segment takes; 0 for no wait at all."""
+    steps: int = 4
+    """Denoising steps of a prompt that asks for no number."""
+    chunks: int = 3
+    """Binary messages of a segment, after the initialisation part."""
+    chunk_bytes: int = 16384
+    """Size of each of them."""
+    segment_cap: int | None = None
+    """Segments after which a session is complete; None for no end."""
+    session_timeout_seconds: float = 120.0
+    """Silence of the client after which the session ends."""
+    width: int = 256
+    height: int = 256
+    fps: int = 24
+    num_frames: int = 24
+
+    def __post_init__(self) -> None:
+        if self.segment_seconds < 0 or self.session_timeout_seconds <= 0:
+            raise ValueError("segment_seconds must be 0 or more, session_timeout_seconds more than 0")
+        if not 1 <= self.steps <= MAX_STEPS or self.chunks < 1 or self.chunk_bytes < 1:
+            raise ValueError(f"steps must be 1 to {MAX_STEPS}, chunks and chunk_bytes 1 or more")
+
+    @property
+    def duration_ms(self) -> float:
+        """Playing time of a segment."""
+        return self.num_frames / self.fps * 1000.0
+
+
+# Actions: what the shell has to do, in order.
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a text message."""
+
+    message: ServerMessage
+
+
+@dataclass(frozen=True, slots=True)
+class SendMedia:
+    """Send a binary message."""
+
+    data: bytes
+    segment_idx: int
+    chunk: int
+    """-1 is the initialisation part, then counted from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Let this much time pass: the GPU is at work."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class WaitUntilReady:
+    """Let time pass until the replica has warmed up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close the session with this code and reason."""
+
+    code: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """End the TCP connection without a close frame."""
+
+
+Action = Send | SendMedia | Wait | WaitUntilReady | Close | Drop
+
+
+def rejection(capacity: int) -> tuple[Action, ...]:
+    """What a client sees that comes when all places are taken; its own messages are not awaited."""
+    text = f"max sessions reached ({capacity})"
+    return (
+        Send(ErrorMessage(code="session_rejected", message=text, retryable=False)),
+        Close(1013, "session_rejected"),
+    )
+
+
+@dataclass(slots=True)
+class _Malformed:
+    """Stands in the queue for a message that could not be read, so that its error keeps its place in the
+    order."""
+
+    why: str
+    fatal: bool
+
+
+@dataclass(slots=True)
+class Session:
+    """One conversation. Feed it with `receive`, then walk `answers()` until it yields nothing more."""
+
+    generation: Generation
+    gpu_id: int = 0
+    init: SessionInitV2 | None = None
+    segment_idx: int = 0
+    """The next segment's number."""
+    state: ContinuationState | None = None
+    """What a snapshot returns: given at init, or made by the last complete segment."""
+    paused: bool = False
+    ended: bool = False
+    """Nothing is answered any more."""
+    toggles: dict[str, object] = field(default_factory=dict)
+    """The newest value of each, by message type; kept for whoever looks, the generator does not use them."""
+    _waiting: deque[ClientMessage | _Malformed] = field(default_factory=deque)
+
+    @property
+    def backlog(self) -> int:
+        """Messages received and not answered yet. The shell bounds it by not reading."""
+        return len(self._waiting)
+
+    def receive(self, data: str | bytes) -> None:
+        """Take one message of the client: text, or bytes for a binary one."""
+        if isinstance(data, bytes):
+            self._waiting.append(_Malformed("binary messages are not part of this protocol", fatal=True))
+            return
+        try:
+            message = parse_client_message(data)
+        except NotJson as error:
+            self._waiting.append(_Malformed(str(error), fatal=True))
+            return
+        except NotInCatalogue as error:
+            self._waiting.append(_Malformed(str(error), fatal=False))
+            return
+        if self.init is None or not self._take_toggle(message):
+            self._waiting.append(message)
+
+    def answers(self) -> Iterator[Action]:
+        """What to do about all that was received and can be answered now. Lazy: each action is decided when
+        the one before it has been done."""
+        while not self.ended and (message := self._next()) is not None:
+            yield from self._answer(message)
+
+    def time_out(self) -> Iterator[Action]:
+        """What to do when the client has been silent for `session_timeout_seconds`."""
+        self.ended = True
+        yield Send(SessionTimeout(timeout_seconds=round(self.generation.session_timeout_seconds)))
+        yield Close(1000, "session_timeout")
+
+    def _take_toggle(self, message: ClientMessage) -> bool:
+        match message:
+            case GenerationPausedUpdated(paused=paused):
+                self.paused = paused
+                self.toggles["generation_paused_updated"] = paused
+            case EnhancementUpdated(enabled=enabled):
+                self.toggles["enhancement_updated"] = enabled
+            case AutoExtensionUpdated(enabled=enabled):
+                self.toggles["auto_extension_updated"] = enabled
+            case LoopGenerationUpdated(enabled=enabled):
+                self.toggles["loop_generation_updated"] = enabled
+            case SeedPromptsUpdated(seed_prompts=prompts):
+                self.toggles["seed_prompts_updated"] = list(prompts)
+            case _:
+                return False
+        return True
+
+    def _next(self) -> ClientMessage | _Malformed | None:
+        """The oldest message that may be answered now: while paused, prompts are passed over and keep their
+        order."""
+        for index, message in enumerate(self._waiting):
+            if self.paused and isinstance(message, SegmentPromptSource):
+                continue
+            del self._waiting[index]
+            return message
+        return None
+
+    def _answer(self, message: ClientMessage | _Malformed) -> Iterator[Action]:
+        if self.init is None:
+            yield from self._open(message)
+            return
+        match message:
+            case _Malformed(why=why, fatal=False):
+                yield _invalid(why, retryable=True)
+            case _Malformed():
+                self.ended = True
+                yield Send(Ltx2StreamComplete(reason="error"))
+                yield Drop()
+            case SegmentPromptSource():
+                yield from self._segment(message)
+            case SnapshotState():
+                yield Send(self._snapshot())
+            case SessionInitV2():
+                yield _invalid("the session is open already", retryable=True)
+            case _:
+                # A toggle that came before the init was answered.
+                self._take_toggle(message)
+
+    def _open(self, message: ClientMessage | _Malformed) -> Iterator[Action]:
+        match message:
+            case SessionInitV2():
+                self.init = message
+                self.state = message.continuation_state
+                yield Send(QueueStatus(position=0, queue_depth=0))
+                yield WaitUntilReady()
+                timeout = round(self.generation.session_timeout_seconds)
+                yield Send(GpuAssigned(gpu_id=self.gpu_id, session_timeout=timeout))
+                yield Send(self._stream_start(message))
+            case _Malformed(fatal=True):
+                self.ended = True
+                yield Drop()
+            case _Malformed(why=why):
+                self.ended = True
+                yield _invalid(f"opening message: {why}", retryable=False)
+                yield Close(1003, "expected_session_init_v2")
+            case _:
+                self.ended = True
+                yield _invalid("first frame must be session_init_v2", retryable=False)
+                yield Close(1003, "expected_session_init_v2")
+
+    def _stream_start(self, init: SessionInitV2) -> Ltx2StreamStart:
+        shape = self.generation
+        return Ltx2StreamStart(
+            preset=init.preset,
+            width=shape.width,
+            height=shape.height,
+            fps=shape.fps,
+            num_frames=shape.num_frames,
+        )
+
+    def _snapshot(self) -> ServerMessage:
+        if self.state is None:
+            text = "no continuation state available for session"
+            return ErrorMessage(code="internal_error", message=text, retryable=False)
+        return ContinuationStateSnapshot(state=self.state)
+
+    def _segment(self, prompt: SegmentPromptSource) -> Iterator[Action]:
+        pace = self.generation
+        number = self.segment_idx
+        steps = max(1, min(prompt.num_inference_steps or pace.steps, MAX_STEPS))
+        made = media.generate(
+            media.digest_of(self.state),
+            prompt=prompt.prompt,
+            seed=prompt.seed or 0,
+            chunks=pace.chunks,
+            chunk_bytes=pace.chunk_bytes,
+        )
+        stream_id = made.stream_name.hex()
+        jpeg = self.init is not None and self.init.stream_mode == "legacy_jpeg"
+        # Three quarters of the time go into the steps, the rest between the chunks.
+        step_wait = Wait(pace.segment_seconds * 0.75 / steps)
+        chunk_wait = Wait(pace.segment_seconds * 0.25 / pace.chunks)
+
+        yield Send(Ltx2SegmentStart(segment_idx=number, prompt=prompt.prompt, total_steps=steps))
+        for step in range(1, steps + 1):
+            yield step_wait
+            yield Send(StepComplete(segment_idx=number, step=step, total_steps=steps, stage="denoise"))
+        yield Send(
+            MediaInit(
+                segment_idx=number,
+                mime=MIME_JPEG if jpeg else MIME_FMP4,
+                stream_id=stream_id,
+                mode="legacy_jpeg" if jpeg else "av_fmp4",
+            )
+        )
+        yield SendMedia(made.init, number, -1)
+        for index, chunk in enumerate(made.chunks):
+            yield chunk_wait
+            yield SendMedia(chunk, number, index)
+        yield Send(
+            MediaSegmentComplete(
+                segment_idx=number, stream_id=stream_id, chunks=len(made.chunks), duration_ms=pace.duration_ms
+            )
+        )
+        self.state = media.state_after(made.digest, segment_idx=number, prompt=prompt.prompt)
+        self.segment_idx = number + 1
+        milliseconds = pace.segment_seconds * 1000.0
+        yield Send(
+            Ltx2SegmentComplete(
+                segment_idx=number, generation_time_ms=milliseconds, e2e_latency_ms=milliseconds
+            )
+        )
+        if self._is_complete():
+            self.ended = True
+            yield Send(Ltx2StreamComplete(reason="segment_cap"))
+            yield Close(1000, "segment_cap")
+
+    def _is_complete(self) -> bool:
+        return self.generation.segment_cap is not None and self.segment_idx >= self.generation.segment_cap
+
+
+def _invalid(why: str, *, retryable: bool) -> Send:
+    return Send(ErrorMessage(code="invalid_message", message=why, retryable=retryable))
