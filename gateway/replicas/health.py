@@ -5,8 +5,8 @@
     HEALTHY   --failure_threshold failures in a row-->        UNHEALTHY
     UNHEALTHY --recovery_threshold successes in a row-->      HEALTHY
 
-A success ends the row of failures, a failure ends the row of successes, and a replica that turns healthy starts
-a new row of successes.
+A success ends the row of failures, a failure ends the row of successes, and a replica that turns healthy
+starts a new row of successes.
 """
 
 from __future__ import annotations

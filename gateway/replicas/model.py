@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -53,6 +54,11 @@ def normalised_url(url: str) -> str:
 
     Total: what is not a URL comes back without its trailing slashes, so that it can still be compared.
     """
+    return _normalised(url)
+
+
+@lru_cache(maxsize=4096)
+def _normalised(url: str) -> str:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -128,7 +134,10 @@ class ReplicaEndpoint:
         if not (math.isfinite(self.weight) and self.weight >= 0):
             yield "weight", f"the weight of a replica must be a finite number of 0 or more, not {self.weight}"
         if self.max_sessions is not None and self.max_sessions < 1:
-            yield "max_sessions", f"max_sessions must be 1 or more (leave it out for no limit), not {self.max_sessions}"
+            yield (
+                "max_sessions",
+                f"max_sessions must be 1 or more, not {self.max_sessions}; without it: no limit",
+            )
 
 
 def replicas_problems(replicas: list[ReplicaEndpoint]) -> Iterator[str]:
@@ -310,3 +319,17 @@ class Replica:
     def takes_sessions(self) -> bool:
         """A new session may be placed here now."""
         return self.is_healthy and self.has_room and not (self.draining or self.removed)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A replica at one moment, as selection sees it."""
+
+    url: str
+    name: str
+    primary: bool
+    weight: float
+    healthy: bool
+    draining: bool
+    sessions: int
+    max_sessions: int | None
