@@ -118,6 +118,11 @@ class Peer:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
 
+    def end_of_stream(self) -> None:
+        """Say that no more will come, without a close frame (a FIN)."""
+        with contextlib.suppress(OSError, RuntimeError):
+            self._writer.write_eof()
+
     async def abort_mid_message(self, announced_bytes: int = 100_000, sent_bytes: int = 1_000) -> None:
         """Start a binary message, stop in the middle of it, and reset the connection."""
         frame = Frame(Opcode.BINARY, b"x" * announced_bytes).serialize(
@@ -195,13 +200,9 @@ class Peer:
             if data:
                 self._writer.write(data)
             else:
-                self._end_of_stream()
+                self.end_of_stream()
         with contextlib.suppress(ConnectionError):
             await self._writer.drain()
-
-    def _end_of_stream(self) -> None:
-        with contextlib.suppress(OSError, RuntimeError):
-            self._writer.write_eof()
 
     async def _read(self) -> None:
         try:
