@@ -1,7 +1,7 @@
 """The transparency cases, against the real gateway process: what passes through it, octet for octet.
 
-The gateway must not be the thing that users of a session notice. The number in the comment above a section is that
-of the case; routing and load are in the files beside this one.
+The gateway must not be the thing that users of a session notice. The number above a section is that of the
+case; routing and load are in the files beside this one.
 """
 
 from __future__ import annotations
@@ -24,13 +24,6 @@ from tests.support.scripted_replica import Accept, ScriptedReplica
 pytestmark = pytest.mark.e2e
 
 MIB = 1 << 20
-
-RARE_PROBES: dict[str, object] = {
-    "router__health_check__interval_seconds": 15,
-    "router__health_check__timeout_seconds": 1,
-    "router__health_check__failure_threshold": 2,
-}
-"""One probe at start and none by schedule within a test's life: whatever else happens needs another cause."""
 
 
 # 1: size of messages

@@ -20,13 +20,6 @@ pytestmark = pytest.mark.e2e
 
 MIB = 1 << 20
 
-RARE_PROBES: dict[str, object] = {
-    "router__health_check__interval_seconds": 15,
-    "router__health_check__timeout_seconds": 1,
-    "router__health_check__failure_threshold": 2,
-}
-"""One probe at start and none by schedule within a test's life: whatever else happens needs another cause."""
-
 
 # 12: memory
 

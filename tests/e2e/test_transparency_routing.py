@@ -18,8 +18,6 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.e2e
 
-MIB = 1 << 20
-
 RARE_PROBES: dict[str, object] = {
     "router__health_check__interval_seconds": 15,
     "router__health_check__timeout_seconds": 1,

@@ -106,6 +106,9 @@ class ScriptedReplica:
         self.upgrades: list[Request] = []
         self.health_requests: list[tuple[float, Request]] = []
         """With the loop's time of each."""
+        self.answer_upgrades = asyncio.Event()
+        """While cleared, upgrade requests wait for their answer."""
+        self.answer_upgrades.set()
         self.sessions: list[Peer] = []
         """Every session ever accepted."""
         self._serve_session = serve
@@ -180,6 +183,7 @@ class ScriptedReplica:
         if (request.value("Upgrade") or "").lower() != "websocket":
             return await self._answer_health(request, writer)
         self.upgrades.append(request)
+        await self.answer_upgrades.wait()
         match self.upgrade:
             case Accept(choose):
                 await self._accept(request, choose(request.subprotocols), reader, writer)
