@@ -9,8 +9,9 @@
         ├── ClientFault          MessageTooBig, IdleTimeout, PingTimeout, SlowConsumer, ClientRefused
         └── GatewayFault         GatewayDraining, GatewayRestarting, InternalError
 
-`code` is the wire code of an in-band `error` message (None where none is sent), `close_code` and `close_reason` are
-those of the close frame (RFC 6455, section 7.4), `http_status` answers where the upgrade has not been accepted yet.
+`code` is the wire code of an in-band `error` message (None where none is sent), `close_code` and
+`close_reason` are those of the close frame (RFC 6455, section 7.4), `http_status` answers where the upgrade
+has not been accepted yet.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class Problem:
     source: str
     """The file's path, or the environment variable's name."""
     key: str
-    """Dotted path of the setting, as in `router.health_check.interval_seconds`; empty for the file as a whole."""
+    """Dotted path of the setting, as in `router.health_check.interval_seconds`; empty for the file as a
+    whole.
+    """
     message: str
     """What is wrong, and what would be right."""
 

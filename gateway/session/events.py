@@ -1,4 +1,5 @@
-"""PURE. What passes between a session and its two sides, the same for every door and for the replica's connection.
+"""PURE. What passes between a session and its two sides, the same for every door and for the replica's
+connection.
 
 A text message is a `str`, a binary one is `bytes`; the peer's fragments are joined before they get here.
 """
@@ -20,7 +21,9 @@ class Message:
     @property
     def size_bytes(self) -> int:
         """Payload octets; for text an upper bound is avoided by counting its UTF-8 form."""
-        return len(self.data) if isinstance(self.data, bytes) or self.data.isascii() else len(self.data.encode())
+        return (
+            len(self.data) if isinstance(self.data, bytes) or self.data.isascii() else len(self.data.encode())
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,8 @@ Event = Message | Ping | Pong | Closed
 
 
 def wire_code(code: int | None) -> int:
-    """A code that may go into a close frame: `code` itself where it may, 1000 for "no code given" (1005), else 1011.
+    """A code that may go into a close frame: `code` itself where it may, 1000 for "no code given" (1005),
+    else 1011.
 
     RFC 6455, section 7.4: 1004 to 1006 and 1015 are never sent, below 1000 and above 4999 nothing is defined.
     """

@@ -1,0 +1,213 @@
+"""All that the gateway needs of Granian beyond its public surface. Each piece is pinned by a test, and
+Granian by version.
+
+1. `granian gateway.app:app` without flags serves RSGI, where close codes, reasons and subprotocols do not
+   exist. The application is loaded in the worker, before the worker looks up its server class and its call
+   wrapper; so loading it is the moment to have ASGI served there instead.
+2. A termination signal cuts every WebSocket within milliseconds. The function that installs a worker's signal
+   handlers is looked up just as late; ours lets the gateway drain before it passes the signal on.
+3. Granian's main process forwards only the first signal. `serve` runs one that forwards the second as well.
+
+Where a name is missing, starting is refused: half of it would lose close codes and sessions without a word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from types import ModuleType
+from typing import Any, NoReturn, Protocol
+
+from gateway.errors import RuntimeRefused
+from gateway.logs import log_line
+from gateway.settings import Settings
+from gateway.wiring import Gateway
+
+logger = logging.getLogger("streamhold.host")
+
+PINNED_GRANIAN = "2.8.9"
+
+SAME_SIGNAL_SECONDS = 1.0
+"""Signals within this time count as one: a terminal's Ctrl-C reaches a worker twice, itself and through the
+main process.
+"""
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+class Drainable(Protocol):
+    """What a termination signal acts on."""
+
+    async def drain(self) -> None:
+        """Return once no session is left."""
+
+
+class HostedApp:
+    """What Granian serves: an ASGI application under either of its asynchronous interfaces.
+
+    Under RSGI, Granian calls `__rsgi_init__` and `__rsgi_del__` while the loop stands still; the lifespan
+    runs there.
+    """
+
+    def __init__(self, app: ASGIApp, drainable: Drainable) -> None:
+        self._app = app
+        self._drainable = drainable
+        self._lifespan: Any = None
+        self._missing: str | None = "this process is not a worker of it"
+        worker = sys.modules.get("granian.server.mp")
+        if worker is not None:
+            self._missing = _serve_asgi_for_rsgi(worker, self)
+            _drain_on_signals(self)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._app(scope, receive, send)
+
+    async def __rsgi__(self, scope: Any, proto: Any) -> None:
+        raise RuntimeRefused(unsupported("the worker was not switched to ASGI"))
+
+    def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._missing is not None:
+            _exit(unsupported(self._missing))
+        from granian.asgi import LifespanProtocol
+
+        self._lifespan = LifespanProtocol(self._app)
+        loop.run_until_complete(self._lifespan.startup())
+        if self._lifespan.interrupt:
+            raise SystemExit(1)
+
+    def __rsgi_del__(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.run_until_complete(self._lifespan.shutdown())
+
+    async def drain(self) -> None:
+        """Return once the gateway has drained."""
+        await self._drainable.drain()
+
+
+def unsupported(detail: str) -> str:
+    """The one line for a Granian that cannot be hosted on."""
+    return (
+        f"this Granian's default interface is not supported ({detail}): "
+        f"install granian=={PINNED_GRANIAN}, or use --interface asgi"
+    )
+
+
+def _exit(line: str) -> NoReturn:
+    print(f"gateway: {line}", file=sys.stderr, flush=True)  # noqa: T201  # before any log may be set up
+    raise SystemExit(1)
+
+
+def _serve_asgi_for_rsgi(worker: ModuleType, app: HostedApp) -> str | None:
+    """From now on this worker serves `app` by ASGI where it would by RSGI; else what is missing for that."""
+    names = ("RSGIWorker", "ASGIWorker", "_rsgi_call_wrap", "_asgi_call_wrap")
+    if missing := [name for name in names if not hasattr(worker, name)]:
+        return f"granian.server.mp has no {', '.join(missing)}"
+    asgi_worker, asgi_wrap = worker.ASGIWorker, worker._asgi_call_wrap
+
+    def call_wrap(callback: Any, access_log_format: str | None = None) -> Any:
+        return asgi_wrap(app, {}, {}, access_log_format)
+
+    def counted_worker(worker_id: int, *args: Any) -> Any:
+        _tell_of_many_workers(worker_id)
+        return asgi_worker(worker_id, *args)
+
+    worker.RSGIWorker = counted_worker  # type: ignore[attr-defined]
+    worker._rsgi_call_wrap = call_wrap  # type: ignore[attr-defined]
+    return None
+
+
+def _tell_of_many_workers(worker_id: int) -> None:
+    if worker_id == 2:
+        message = "workers without a fleet are independent gateways: limits hold for each worker"
+        logger.warning(log_line("several_workers", message=message))
+
+
+def _drain_on_signals(app: HostedApp) -> None:
+    from granian import _signals
+
+    if not hasattr(_signals, "set_loop_signals"):
+        _exit(f"this Granian has no set_loop_signals, so it cannot drain: install granian=={PINNED_GRANIAN}")
+
+    def set_loop_signals(loop: asyncio.AbstractEventLoop) -> Any:
+        from granian._granian import WorkerSignal
+
+        stop = WorkerSignal()
+        drain = SignalledDrain(loop, app.drain, stop.set)
+        for signum in SIGNALS:
+            loop.add_signal_handler(signum, drain.signalled)
+        return stop
+
+    _signals.set_loop_signals = set_loop_signals
+
+
+class SignalledDrain:
+    """The first signal starts the drain, whose end stops the worker; a later one stops it at once."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, drain: Callable[[], Awaitable[None]], stop: Callable[[], None]
+    ) -> None:
+        self._loop = loop
+        self._drain = drain
+        self._stop = stop
+        self._first_at: float | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def signalled(self) -> None:
+        """A termination signal has come."""
+        now = self._loop.time()
+        if self._first_at is None:
+            self._first_at = now
+            self._task = self._loop.create_task(self._run())
+        elif now - self._first_at >= SAME_SIGNAL_SECONDS:
+            logger.warning(log_line("drain_cut_short", message="a second signal came"))
+            self._stop()
+
+    async def _run(self) -> None:
+        try:
+            await self._drain()
+        except Exception:  # the outermost loop of this task: a defect must not keep the worker from stopping
+            logger.exception("the drain failed")
+        finally:
+            self._stop()
+
+
+def hosted(settings: Settings) -> HostedApp:
+    """The gateway of `settings`, as Granian serves it."""
+    gateway = Gateway(settings)
+    return HostedApp(gateway.app, gateway)
+
+
+def serve(settings: Settings, *, workers: int = 1) -> None:
+    """Serve on router.host and router.port until a signal ends it; a second one, a second later, ends it at
+    once.
+    """
+    from granian import Granian
+    from granian.constants import Interfaces
+
+    class Server(Granian):  # type: ignore[misc]  # its class depends on the platform
+        """A main process that hands a second signal on to the workers that it waits for."""
+
+        _interrupted_at: float | None = None
+
+        def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
+            now = time.monotonic()
+            if self._interrupted_at is None:
+                self._interrupted_at = now
+            elif now - self._interrupted_at >= SAME_SIGNAL_SECONDS:
+                for worker in self.wrks:
+                    worker.terminate()
+            super().signal_handler_interrupt(*args, **kwargs)
+
+    server = Server(
+        "gateway.app:app",
+        address=settings.router.host,
+        port=settings.router.port,
+        workers=workers,
+        interface=Interfaces.RSGI,
+    )
+    server.serve(target_loader=lambda: hosted(settings), wrap_loader=False)
