@@ -1,7 +1,7 @@
 """The bridge that the gateway is compared with: FastAPI, uvicorn and websockets, as a careful user writes it.
 
 It forwards path, query, headers worth forwarding, subprotocol, messages, close code and reason to one
-backend, lets backpressure pass both ways, and has no health checks, limits or retries. `BASELINE_BACKEND` is the
+backend, lets backpressure pass both ways; no health checks, limits or retries. `BASELINE_BACKEND` is the
 backend's ws:// origin.
 """
 
