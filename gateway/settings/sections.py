@@ -1,0 +1,315 @@
+"""What can be set: one frozen model a section of gateway.yaml, with its defaults.
+
+A field's type and bounds are checked here, each field by itself. What a replica or a probe schedule may be
+is said once, in `gateway.replicas.model`, and what holds between fields in `gateway.settings.rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+
+from gateway.replicas.model import HealthPolicy, JsonScalar, ReplicaEndpoint, RouterConfig
+from gateway.runtime import ConfiguredMode
+
+
+def _no_boolean(value: object) -> object:
+    # YAML reads `yes` and `on` as true, and true would pass for 1.
+    if isinstance(value, bool):
+        raise ValueError(f"should be a number, not {str(value).lower()}")
+    return value
+
+
+def _one_or_more_bodies(value: object) -> object:
+    if not isinstance(value, Mapping):
+        return value
+    for listed in value.values():
+        for item in listed if isinstance(listed, list | tuple) else (listed,):
+            if not (item is None or isinstance(item, str | int | float | bool)):
+                raise ValueError("should list plain values for each key, as in {status: [ok, ready]}")
+    return {
+        key: tuple(listed) if isinstance(listed, list | tuple) else (listed,) for key, listed in value.items()
+    }
+
+
+def _session_path(value: str) -> str:
+    if not value.startswith("/") or value == "/" or value.endswith("/") or "//" in value:
+        raise ValueError(f"should be a path such as /v1/stream, without a slash at its end, not {value!r}")
+    if not value.isascii() or not value.isprintable() or set(value) & set(" ?#{}%\\"):
+        raise ValueError(f"should be a plain path without spaces, braces, % or a query, not {value!r}")
+    if value in OWN_PATHS or value.startswith("/admin/"):
+        raise ValueError(f"{value} is one of the gateway's own paths; choose another for sessions")
+    return value
+
+
+def _distinct(values: tuple[str, ...]) -> tuple[str, ...]:
+    twice = sorted({value for value in values if values.count(value) > 1})
+    if twice:
+        raise ValueError(f"has {', '.join(twice)} more than once")
+    return values
+
+
+def _origin(value: str) -> str:
+    if value in ("*", "null"):
+        return value
+    try:
+        parts = urlsplit(value)
+        usable = bool(parts.scheme and parts.hostname) and value == f"{parts.scheme}://{parts.netloc}"
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError(
+            f'should be an origin such as https://app.example.com, or "*" for any, not {value!r}'
+        )
+    return value
+
+
+def _network(value: object) -> object:
+    if isinstance(value, IPv4Network | IPv6Network):
+        return value
+    try:
+        return ip_network(value if isinstance(value, str) else "", strict=False)
+    except ValueError:
+        raise ValueError("should be an address or a network such as 192.0.2.7 or 10.0.0.0/8") from None
+
+
+def _token(value: SecretStr) -> SecretStr:
+    secret = value.get_secret_value()
+    if not secret or not secret.isascii() or not secret.isprintable() or " " in secret:
+        raise ValueError("a token must be printable ASCII without spaces, and not empty")
+    return value
+
+
+OWN_PATHS = frozenset(
+    {"/status", "/router/replicas/sessions", "/healthz", "/readyz", "/metrics", "/schema", "/admin"}
+)
+"""HTTP paths of the gateway itself, which no session path may take."""
+
+Number = Annotated[float, BeforeValidator(_no_boolean)]
+Whole = Annotated[int, BeforeValidator(_no_boolean)]
+Count = Annotated[int, BeforeValidator(_no_boolean), Field(ge=1)]
+Seconds = Annotated[float, BeforeValidator(_no_boolean), Field(gt=0, allow_inf_nan=False)]
+SecondsOrZero = Annotated[float, BeforeValidator(_no_boolean), Field(ge=0, allow_inf_nan=False)]
+"""Zero means at once."""
+SessionPath = Annotated[str, AfterValidator(_session_path)]
+Origin = Annotated[str, AfterValidator(_origin)]
+Network = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network)]
+Token = Annotated[SecretStr, AfterValidator(_token)]
+
+
+class Section(BaseModel):
+    """A part of gateway.yaml. It has no other keys than its fields."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, hide_input_in_errors=True
+    )
+
+
+class ReplicaSettings(Section):
+    """One entry of `router.replicas`."""
+
+    url: str
+    """HTTP base URL, as in http://host:8000: scheme, host and port, nothing after them."""
+    name: str | None = None
+    """What logs, tables and messages call it; without one, host:port."""
+    primary: bool = False
+    """Gets sessions before the others while it is healthy and has room. At most one replica is primary."""
+    weight: Number = 1.0
+    """Its share beside the others' under a weighted policy."""
+    max_sessions: Whole | None = None
+    """Sessions that it takes at once; null is no limit. A server with one GPU takes one."""
+
+    def endpoint(self) -> ReplicaEndpoint:
+        """This entry as the registry takes it."""
+        return ReplicaEndpoint(self.url, self.name, self.primary, self.weight, self.max_sessions)
+
+
+class HealthCheckSettings(Section):
+    """`router.health_check`: how replicas are probed, and what makes one healthy."""
+
+    path: str = "/health"
+    """Asked on each replica with GET. Prefer one that tells readiness, where the server has it."""
+    interval_seconds: Number = 5.0
+    """From one probe of a replica to the next."""
+    timeout_seconds: Number = 2.0
+    """A probe that has not been answered in full by then is a failure."""
+    failure_threshold: Whole = 3
+    """Failures in a row that make a replica unhealthy."""
+    recovery_threshold: Whole = 2
+    """Successes in a row that make an unhealthy replica healthy again."""
+    jitter: Number = 0.1
+    """Each wait is the interval, longer or shorter by up to this share of it, so that probes spread out."""
+    expect_status: tuple[Whole, ...] = (200, 204)
+    """HTTP statuses of a replica that can take a session. Redirects are not followed."""
+    expect_body: Annotated[dict[str, tuple[object, ...]], BeforeValidator(_one_or_more_bodies)] = {
+        "status": ("ok", "ready")
+    }
+    """Where the body is a JSON object with one of these keys, its value must be one of those listed."""
+    unhealthy_interval_seconds: Number | None = None
+    """The interval while a replica is unhealthy; null is the same interval."""
+
+
+class RouterSettings(Section):
+    """`router`: where the gateway listens, and the replicas behind it."""
+
+    host: Annotated[str, Field(min_length=1)] = "0.0.0.0"
+    """Address that `python -m gateway serve` binds; under `granian` its own --host rules."""
+    port: Annotated[Whole, Field(ge=0, le=65535)] = 9000
+    """Port that `python -m gateway serve` binds; 0 takes a free one. Under `granian` its own --port rules."""
+    replicas: tuple[ReplicaSettings, ...] = ()
+    """The servers that sessions go to, in order of preference under the `priority` policy."""
+    health_check: HealthCheckSettings = HealthCheckSettings()
+
+    def endpoints(self) -> list[ReplicaEndpoint]:
+        """The replicas as the registry takes them, in the order of the file."""
+        return [replica.endpoint() for replica in self.replicas]
+
+    def config(self) -> RouterConfig:
+        """This section as the public `RouterConfig`, which has no room for jitter and what is expected."""
+        check = self.health_check
+        return RouterConfig(
+            self.host,
+            self.port,
+            self.endpoints(),
+            check.path,
+            check.interval_seconds,
+            check.timeout_seconds,
+            check.failure_threshold,
+            check.recovery_threshold,
+        )
+
+    def health_policy(self) -> HealthPolicy:
+        """How the monitor probes."""
+        check = self.health_check
+        bodies: dict[str, tuple[JsonScalar, ...]] = {
+            key: tuple(item for item in listed if item is None or isinstance(item, str | int | float | bool))
+            for key, listed in check.expect_body.items()
+        }
+        return HealthPolicy(
+            path=check.path,
+            interval_seconds=check.interval_seconds,
+            timeout_seconds=check.timeout_seconds,
+            failure_threshold=check.failure_threshold,
+            recovery_threshold=check.recovery_threshold,
+            jitter=check.jitter,
+            expect_status=check.expect_status,
+            expect_body=bodies,
+            unhealthy_interval_seconds=check.unhealthy_interval_seconds,
+        )
+
+
+class RuntimeSettings(Section):
+    """`runtime`: what kind of process this is."""
+
+    mode: ConfiguredMode = "auto"
+    """`auto` looks at the host; a named mode wins over what the host looks like. `serverless` never
+    starts.
+    """
+
+
+class SessionSettings(Section):
+    """`session`: what one streaming session may do, and for how long."""
+
+    paths: Annotated[tuple[SessionPath, ...], Field(min_length=1), AfterValidator(_distinct)] = (
+        "/v1/stream",
+        "/ws",
+    )
+    """WebSocket paths that are carried to a replica, which sees the same path."""
+    protocol: Literal["passthrough"] = "passthrough"
+    """`passthrough` carries messages without a look at them."""
+    connect_timeout_seconds: Seconds = 5.0
+    """From the first packet to a replica until it has answered the upgrade; for each attempt."""
+    connect_attempts: Count = 3
+    """Replicas that are tried for one session, the first included."""
+    idle_timeout_seconds: Seconds = 300.0
+    """A session without a message in either direction for this long is ended."""
+    ping_interval_seconds: Seconds = 20.0
+    """A ping goes to each side that can take one after this much silence; below the idle timeout."""
+    ping_timeout_seconds: Seconds = 10.0
+    """A side that has not answered a ping by then is gone."""
+    slow_consumer_timeout_seconds: Seconds = 60.0
+    """A side that takes nothing for this long while data waits for it is cut off."""
+    max_message_bytes: Count = 64 * 1024 * 1024
+    """A larger message from either side ends the session with 1009."""
+
+
+class SelectionSettings(Section):
+    """`selection`: which replica the next session gets."""
+
+    policy: Literal["priority", "round_robin", "least_sessions"] = "priority"
+    """`priority` fills the primary, then the others in order; the other two spread within a tier."""
+
+
+class AffinitySettings(Section):
+    """`affinity`: what keeps a client on one replica."""
+
+    key: Literal["none"] = "none"
+
+
+class AdmissionSettings(Section):
+    """`admission`: how much this gateway takes."""
+
+    max_sessions: Count = 1000
+    """Sessions open at once, on all replicas together, for each server worker."""
+
+
+class DrainSettings(Section):
+    """`drain`: how the gateway goes."""
+
+    timeout_seconds: SecondsOrZero = 30.0
+    """How long open sessions may go on after SIGTERM. Keep the platform's stop timeout above it."""
+    spread_seconds: SecondsOrZero = 2.0
+    """Sessions left at the deadline are closed over this long, so that their clients do not return at
+    once.
+    """
+
+
+class FleetSettings(Section):
+    """`fleet`: how gateways meet."""
+
+    backend: Literal["none"] = "none"
+
+
+class DiscoverySettings(Section):
+    """`discovery`: where replicas come from."""
+
+    kind: Literal["static"] = "static"
+    """`static` is the list under `router.replicas`."""
+
+
+class AdminSettings(Section):
+    """`admin`: who may drain and steer this gateway. There is nothing to set yet."""
+
+
+class ClientsSettings(Section):
+    """`clients`: who may open a session."""
+
+    tokens: tuple[Token, ...] = ()
+    """Bearer tokens, one of which a client must show; empty asks for none."""
+    allowed_origins: tuple[Origin, ...] = ("*",)
+    """Web origins that may open a session from a browser; "*" is any."""
+    trusted_proxies: tuple[Network, ...] = ()
+    """Addresses or networks of proxies whose X-Forwarded-* headers are believed."""
+
+
+LATER_KEYS: Mapping[str, frozenset[str]] = {
+    "session": frozenset({"on_unhealthy", "resume", "resume_attempts", "max_state_bytes"}),
+    "admission": frozenset({"queue_size", "queue_timeout_seconds", "max_sessions_per_client"}),
+    "fleet": frozenset({"url", "name", "namespace", "ttl_seconds", "every_seconds", "on_stop"}),
+    "admin": frozenset({"token"}),
+}
+"""Keys that a later version gives an effect to. Until then each is refused, unless it is null: a setting
+that is silently without effect would be worse than an error."""
+
+LATER_VALUES: Mapping[str, frozenset[str]] = {
+    "session.protocol": frozenset({"streaming"}),
+    "selection.policy": frozenset({"weighted", "p2c", "rendezvous"}),
+    "affinity.key": frozenset({"client_ip", "query", "header", "cookie", "init"}),
+    "fleet.backend": frozenset({"memory", "redis"}),
+    "discovery.kind": frozenset({"fleet", "cloudmap", "ecs"}),
+}
+"""Values of the same kind; for `affinity.key` the part before the colon."""

@@ -1,0 +1,68 @@
+"""How a process starts or refuses to: the settings, then the runtime mode, each refusal in lines on stderr.
+
+Used by everything that starts the gateway, so that a refusal reads the same under Granian and under
+`python -m gateway`: `gateway: ` and what is wrong, exit status 1, no traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from gateway.errors import RuntimeRefused, SettingsInvalid
+from gateway.logs import escape
+from gateway.runtime import LongRunningStep, Resolved, refuse_unsupported, resolve
+from gateway.settings.loading import load
+from gateway.settings.settings import Settings
+
+
+def load_or_exit(environ: Mapping[str, str] | None = None, directory: Path | None = None) -> Settings:
+    """The settings of this process, or SystemExit(1) after a line for each problem.
+
+    The process's own environment and working directory unless told otherwise.
+    """
+    try:
+        return load(
+            os.environ if environ is None else environ, Path.cwd() if directory is None else directory
+        )
+    except SettingsInvalid as invalid:
+        complain(str(problem) for problem in invalid.problems)
+        raise SystemExit(1) from None
+
+
+def runtime_or_exit(settings: Settings, environ: Mapping[str, str] | None = None) -> Resolved:
+    """The runtime mode with its warnings, for the caller to tell, or SystemExit(1) after a line with the
+    reason.
+    """
+    resolved = resolve_runtime(settings, environ)
+    try:
+        refuse_unsupported(resolved, long_running_steps(settings))
+    except RuntimeRefused as refused:
+        complain([str(refused)])
+        raise SystemExit(1) from None
+    return resolved
+
+
+def resolve_runtime(settings: Settings, environ: Mapping[str, str] | None = None) -> Resolved:
+    """The runtime mode of `settings` on this host."""
+    host = os.environ if environ is None else environ
+    return resolve(settings.runtime.mode, host, fleet_backend=settings.fleet.backend)
+
+
+def long_running_steps(settings: Settings) -> tuple[LongRunningStep, ...]:
+    """What `settings` make this gateway do that needs a process which keeps running."""
+    always = (LongRunningStep.HEALTH_LOOP, LongRunningStep.WEBSOCKET_BRIDGE)
+    # Compared as text: the type knows no other backend yet, and this line must not wait for one.
+    in_fleet = str(settings.fleet.backend) != "none"
+    return (*always, LongRunningStep.FLEET_MEMBERSHIP) if in_fleet else always
+
+
+def complain(messages: Iterable[str]) -> None:
+    """Print each message on stderr behind `gateway: `; the further lines of a message are left as they
+    are.
+    """
+    for message in messages:
+        sys.stderr.write("\n".join(map(escape, f"gateway: {message}".split("\n"))) + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,59 @@
+"""PURE. A configuration before it is checked: nested mappings and lists, and the places in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+Path = tuple[str | int, ...]
+"""A place in the configuration: `("router", "replicas", 0, "url")`."""
+
+
+def dotted(path: Path) -> str:
+    """`path` as people write it: `router.replicas[0].url`."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".")
+
+
+def value_at(tree: object, path: Path) -> object:
+    """What is at `path`, or None where there is nothing."""
+    for part in path:
+        if isinstance(tree, Mapping):
+            tree = tree.get(part)
+        elif isinstance(tree, Sequence) and not isinstance(tree, str | bytes) and isinstance(part, int):
+            tree = tree[part] if part < len(tree) else None
+        else:
+            return None
+    return tree
+
+
+def with_value(tree: object, path: Path, value: object) -> object:
+    """A copy of `tree` with `value` at `path`, mappings made where they are missing.
+
+    What stands in the way and is neither a mapping nor a list stays: its own error has to be told.
+    """
+    if not path:
+        return value
+    first, rest = path[0], path[1:]
+    match tree:
+        case None:
+            return {first: with_value(None, rest, value)}
+        case dict():
+            return {**tree, first: with_value(tree.get(first), rest, value)}
+        case list() if isinstance(first, int) and first < len(tree):
+            return [with_value(item, rest, value) if at == first else item for at, item in enumerate(tree)]
+        case _:
+            return tree
+
+
+def without(tree: object, path: Path) -> object:
+    """A copy of `tree` in which `path` is not there."""
+    first, rest = path[0], path[1:]
+    match tree:
+        case dict() if first in tree:
+            if not rest:
+                return {key: item for key, item in tree.items() if key != first}
+            return {**tree, first: without(tree[first], rest)}
+        case list() if isinstance(first, int) and first < len(tree) and rest:
+            return [without(item, rest) if at == first else item for at, item in enumerate(tree)]
+        case _:
+            return tree
