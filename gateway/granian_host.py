@@ -23,8 +23,8 @@ from types import ModuleType
 from typing import Any, NoReturn, Protocol
 
 from gateway.errors import RuntimeRefused
-from gateway.logs import log_line
-from gateway.settings import Settings
+from gateway.logs import configure, log_line
+from gateway.settings import Settings, runtime_or_exit
 from gateway.wiring import Gateway
 
 logger = logging.getLogger("streamhold.host")
@@ -35,6 +35,9 @@ SAME_SIGNAL_SECONDS = 1.0
 """Signals within this time count as one: a terminal's Ctrl-C reaches a worker twice, itself and through the
 main process.
 """
+
+HURRY_SECONDS = 0.5
+"""After a second signal: how long the closes may take to reach their clients."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -47,6 +50,9 @@ class Drainable(Protocol):
     async def drain(self) -> None:
         """Return once no session is left."""
 
+    def hurry(self) -> None:
+        """Have a `drain` that is under way end its sessions now."""
+
 
 class HostedApp:
     """What Granian serves: an ASGI application under either of its asynchronous interfaces.
@@ -57,13 +63,12 @@ class HostedApp:
 
     def __init__(self, app: ASGIApp, drainable: Drainable) -> None:
         self._app = app
-        self._drainable = drainable
         self._lifespan: Any = None
         self._missing: str | None = "this process is not a worker of it"
         worker = sys.modules.get("granian.server.mp")
         if worker is not None:
             self._missing = _serve_asgi_for_rsgi(worker, self)
-            _drain_on_signals(self)
+            _drain_on_signals(drainable)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await self._app(scope, receive, send)
@@ -76,17 +81,13 @@ class HostedApp:
             _exit(unsupported(self._missing))
         from granian.asgi import LifespanProtocol
 
-        self._lifespan = LifespanProtocol(self._app)
+        self._lifespan = LifespanProtocol(self._app)  # type: ignore[no-untyped-call]
         loop.run_until_complete(self._lifespan.startup())
         if self._lifespan.interrupt:
             raise SystemExit(1)
 
     def __rsgi_del__(self, loop: asyncio.AbstractEventLoop) -> None:
         loop.run_until_complete(self._lifespan.shutdown())
-
-    async def drain(self) -> None:
-        """Return once the gateway has drained."""
-        await self._drainable.drain()
 
 
 def unsupported(detail: str) -> str:
@@ -127,7 +128,7 @@ def _tell_of_many_workers(worker_id: int) -> None:
         logger.warning(log_line("several_workers", message=message))
 
 
-def _drain_on_signals(app: HostedApp) -> None:
+def _drain_on_signals(drainable: Drainable) -> None:
     from granian import _signals
 
     if not hasattr(_signals, "set_loop_signals"):
@@ -137,7 +138,7 @@ def _drain_on_signals(app: HostedApp) -> None:
         from granian._granian import WorkerSignal
 
         stop = WorkerSignal()
-        drain = SignalledDrain(loop, app.drain, stop.set)
+        drain = SignalledDrain(loop, drainable, stop.set)
         for signum in SIGNALS:
             loop.add_signal_handler(signum, drain.signalled)
         return stop
@@ -146,30 +147,38 @@ def _drain_on_signals(app: HostedApp) -> None:
 
 
 class SignalledDrain:
-    """The first signal starts the drain, whose end stops the worker; a later one stops it at once."""
+    """The first signal starts the drain, whose end stops the worker. A later one hurries it, a third stops
+    at once."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, drain: Callable[[], Awaitable[None]], stop: Callable[[], None]
+        self, loop: asyncio.AbstractEventLoop, drainable: Drainable, stop: Callable[[], None]
     ) -> None:
         self._loop = loop
-        self._drain = drain
+        self._drainable = drainable
         self._stop = stop
-        self._first_at: float | None = None
+        self._counted_at: float | None = None
+        self._hurried = False
         self._task: asyncio.Task[None] | None = None
 
     def signalled(self) -> None:
         """A termination signal has come."""
         now = self._loop.time()
-        if self._first_at is None:
-            self._first_at = now
-            self._task = self._loop.create_task(self._run())
-        elif now - self._first_at >= SAME_SIGNAL_SECONDS:
+        if self._counted_at is not None and now - self._counted_at < SAME_SIGNAL_SECONDS:
+            return
+        self._counted_at = now
+        if self._task is None:
+            self._task = self._loop.create_task(self._run())  # owned here: it stops the loop that it runs on
+        elif not self._hurried:
+            self._hurried = True
             logger.warning(log_line("drain_cut_short", message="a second signal came"))
+            self._drainable.hurry()
+            self._loop.call_later(HURRY_SECONDS, self._stop)
+        else:
             self._stop()
 
     async def _run(self) -> None:
         try:
-            await self._drain()
+            await self._drainable.drain()
         except Exception:  # the outermost loop of this task: a defect must not keep the worker from stopping
             logger.exception("the drain failed")
         finally:
@@ -177,7 +186,12 @@ class SignalledDrain:
 
 
 def hosted(settings: Settings) -> HostedApp:
-    """The gateway of `settings`, as Granian serves it."""
+    """The gateway of `settings`, as Granian serves it. Exits with a line where this host cannot keep it
+    running."""
+    configure()
+    runtime = runtime_or_exit(settings)
+    for warning in runtime.warnings:
+        logger.warning(log_line("runtime_doubtful", mode=runtime.mode.value, message=warning))
     gateway = Gateway(settings)
     return HostedApp(gateway.app, gateway)
 
@@ -189,7 +203,9 @@ def serve(settings: Settings, *, workers: int = 1) -> None:
     from granian import Granian
     from granian.constants import Interfaces
 
-    class Server(Granian):  # type: ignore[misc]  # its class depends on the platform
+    runtime_or_exit(settings)
+
+    class Server(Granian):  # type: ignore[misc,valid-type]  # its class depends on the platform
         """A main process that hands a second signal on to the workers that it waits for."""
 
         _interrupted_at: float | None = None

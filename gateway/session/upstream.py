@@ -8,6 +8,7 @@ all.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import ssl
 from collections.abc import Sequence
@@ -19,6 +20,9 @@ import picows
 from picows import WSFrame, WSListener, WSMsgType, WSTransport
 
 from gateway.session.events import Closed, Event, Message, Ping, Pong, wire_code, wire_reason
+
+logger = logging.getLogger("streamhold.upstream")
+logger.setLevel(logging.WARNING)  # the library tells of each connection at INFO; ours tell of each session
 
 FRAGMENT_BYTES = 256 * 1024
 """Messages to a replica leave in frames of at most this size: the connection's write buffer never shrinks
@@ -304,6 +308,7 @@ async def connect(
                 websocket_handshake_timeout=timeout_seconds,
                 enable_auto_ping=False,
                 enable_auto_pong=True,
+                logger_name=logger,
             )
         if listener is None:
             return Unreachable("the connection was closed before an answer came")
