@@ -28,9 +28,7 @@ _MARK = "_streamhold_handler"
 
 
 def escape(text: str) -> str:
-    """`text` on one line: control, format and separator characters as escapes, everything printable as it
-    is.
-    """
+    """`text` on one line: whatever is not printable becomes an escape such as `\\n`."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escaped(char) for char in text)

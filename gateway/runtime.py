@@ -194,13 +194,3 @@ def refuse_unsupported(mode: RuntimeMode | Resolved, steps: Iterable[LongRunning
         f"runtime mode {resolved.mode}{because} cannot run: {', '.join(wanted)}. They need a process that "
         "keeps running: deploy on a long-running host, or set runtime.mode: single_process if this one is"
     )
-
-
-def workers_warning(workers: int, mode: RuntimeMode) -> str | None:
-    """What several server workers mean for the limits, or None where there is nothing to say."""
-    if workers <= 1 or mode is RuntimeMode.FLEET:
-        return None
-    return (
-        f"{workers} workers without a fleet are {workers} independent gateways: admission.max_sessions and "
-        "each replica's max_sessions hold per worker"
-    )

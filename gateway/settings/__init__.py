@@ -32,6 +32,7 @@ from gateway.settings.startup import (
     long_running_steps,
     resolve_runtime,
     runtime_or_exit,
+    start_or_exit,
 )
 
 __all__ = [
@@ -59,4 +60,5 @@ __all__ = [
     "masked",
     "resolve_runtime",
     "runtime_or_exit",
+    "start_or_exit",
 ]

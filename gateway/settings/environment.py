@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 
 from gateway.errors import Problem
 from gateway.settings.sections import LATER_KEYS
-from gateway.settings.tree import Path
+from gateway.settings.tree import Path, dotted
 from gateway.settings.words import did_you_mean
 
 PREFIX = "GATEWAY_"
@@ -56,7 +56,7 @@ def read_environment(environ: Mapping[str, str], model: type[BaseModel]) -> Vari
         try:
             found.values[path] = _decoded(value, annotation)
         except ValueError as error:
-            found.problems.append(Problem(name, "", str(error)))
+            found.problems.append(Problem(name, dotted(path), str(error)))
             found.unreadable.add(path)
     return found
 

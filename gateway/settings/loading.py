@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 
 from gateway.errors import Problem, SettingsInvalid
-from gateway.logs import hide_passwords
 from gateway.settings.checking import check
 from gateway.settings.environment import CONFIG, Variables, read_environment
 from gateway.settings.settings import Settings
@@ -17,6 +17,9 @@ from gateway.settings.words import STARTER
 from gateway.settings.yaml_file import YamlFile, read_yaml_file
 
 FILE_NAME = "gateway.yaml"
+
+_CREDENTIALS = re.compile(r"""(?<=['"])(\w+://)?[^'"\n]*@|(?<=://)\S*@""")
+"""What may be a user name and a password in a value that is no proper URL, up to the last @."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +65,16 @@ def inspect(environ: Mapping[str, str], directory: FilePath) -> Inspection:
         *variables.problems,
         *(Problem(_source(path, variables, file), dotted(path), text) for path, text in checked.broken),
     ]
-    problems = tuple(Problem(one.source, one.key, hide_passwords(one.message)) for one in found)
-    return Inspection(checked.settings, problems, sources)
+    problems = [Problem(one.source, one.key, _CREDENTIALS.sub(r"\1***@", one.message)) for one in found]
+    return Inspection(checked.settings, tuple(sorted(problems, key=_line)), sources)
+
+
+def _line(problem: Problem) -> tuple[bool, int]:
+    """Problems of the file come in the order of its lines, then those of variables; a stable sort keeps the
+    rest.
+    """
+    _, colon, line = problem.source.rpartition(":")
+    return (problem.source.startswith("GATEWAY_"), int(line) if colon and line.isdigit() else 0)
 
 
 def _file(environ: Mapping[str, str], directory: FilePath) -> YamlFile | None:
