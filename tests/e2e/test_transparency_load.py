@@ -69,6 +69,8 @@ async def test_a_replica_that_stops_reading_costs_no_memory(tmp_path: Path) -> N
                 growth = gateway.memory_bytes() - before
                 sending.cancel()
             assert growth <= 32 * MIB, f"{growth / MIB:.1f} MiB grown behind a stalled replica"
+            session.resume_reading()
+        await gateway.until_no_sessions()
 
 
 async def _send_many(peer: Peer, count: int) -> None:
