@@ -1,0 +1,79 @@
+"""The port between a replica as people see it and whatever runs it: this process, or one of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Protocol
+
+from .premises import Premises
+from .server import ReplicaServer
+
+
+class Body(Protocol):
+    """One life of a replica, from start to kill or stop. A dead one is not used again."""
+
+    @property
+    def pid(self) -> int | None:
+        """The process that it lives in."""
+        ...
+
+    async def start(self) -> None:
+        """Return once the port is open (or kept closed by a fault)."""
+        ...
+
+    def faults_changed(self) -> None:
+        """The board was changed; the effect comes at once or soon."""
+        ...
+
+    async def settle(self) -> None:
+        """Return once all changes so far have had their effect."""
+        ...
+
+    async def kill(self) -> None:
+        """All connections are reset, the port is closed."""
+        ...
+
+    async def stop(self) -> None:
+        """All sessions were told 1001, the port is closed."""
+        ...
+
+    def pause(self) -> None:
+        """Nothing moves. Idempotent."""
+        ...
+
+    def resume(self) -> None:
+        """It moves again. Idempotent."""
+        ...
+
+
+class LocalBody:
+    """A replica in this very event loop."""
+
+    def __init__(self, premises: Premises, tasks: asyncio.TaskGroup) -> None:
+        self._server = ReplicaServer(premises, tasks)
+
+    @property
+    def pid(self) -> int | None:
+        return os.getpid()
+
+    async def start(self) -> None:
+        await self._server.start()
+
+    def faults_changed(self) -> None:
+        self._server.faults_changed()
+
+    async def settle(self) -> None:
+        await self._server.settle()
+
+    async def kill(self) -> None:
+        await self._server.kill()
+
+    async def stop(self) -> None:
+        await self._server.stop()
+
+    def pause(self) -> None:
+        self._server.pause()
+
+    def resume(self) -> None:
+        self._server.resume()

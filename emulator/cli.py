@@ -1,0 +1,232 @@
+"""`python -m emulator`: starts replicas and the control API, tells how to break them, and stops cleanly."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from . import console
+from .control import ControlServer
+from .events import Event
+from .farm import Farm, PortBusy
+from .faults import Fault, Flaky, Latency, Refuse
+from .script import Generation
+from .server import bind
+from .spec import MAX_PORT, names_of, unknown_among
+
+HOST = "127.0.0.1"
+DEFAULT_PORT = 9101
+DEFAULT_CONTROL_PORT = 9190
+STARTUP_SECONDS = 10.0
+
+
+class BadCommand(Exception):
+    """The command line cannot be followed; the text says what would be right."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status: 0 after an orderly stop, 1 when it could not start, 2 for a wrong command line."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    try:
+        return asyncio.run(_serve(options))
+    except BadCommand as problem:
+        print(f"emulator: {problem}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m emulator",
+        description="Starts fake replicas of the streaming server here, and breaks them on command.",
+    )
+    add = parser.add_argument
+    add(
+        "--replicas", type=_positive, default=3, metavar="N", help="how many; they are called a, b, c ... (3)"
+    )
+    add(
+        "--port",
+        type=_port,
+        default=DEFAULT_PORT,
+        help="of the first replica, the others follow; 0: free ones (9101)",
+    )
+    add(
+        "--control-port",
+        type=_port,
+        default=DEFAULT_CONTROL_PORT,
+        help="of the control API; 0: a free one (9190)",
+    )
+    add("--capacity", type=_positive, default=4, metavar="N", help="sessions a replica at a time (4)")
+    add(
+        "--flaky",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="breaks about half of its sessions; repeatable",
+    )
+    add("--down", action="append", default=[], metavar="NAME", help="refuses connects; repeatable")
+    add("--slow", action="append", default=[], metavar="NAME", help="answers late; repeatable")
+    add("--seed", type=int, default=0, help="of everything random (0)")
+    add("--segment-seconds", type=_seconds, default=1.0, metavar="S", help="how long a segment takes (1)")
+    add(
+        "--subprotocol",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="spoken by all replicas; repeatable",
+    )
+    add(
+        "--isolate",
+        choices=["none", "process"],
+        default="none",
+        help="process: each replica is a process of its own",
+    )
+    add("--json", action="store_true", help="print one JSON line with all addresses instead of the text")
+    add("--ready-file", type=Path, metavar="PATH", help="write the same JSON there once everything runs")
+    return parser
+
+
+async def _serve(options: argparse.Namespace) -> int:
+    names = names_of(options.replicas)
+    farm = _farm(options, names)
+    with _control_socket(options.control_port) as control_socket:
+        try:
+            async with farm:
+                await _run(farm, ControlServer(farm, control_socket), options)
+        except PortBusy as problem:
+            raise BadCommand(f"{problem}: choose other ports with --port") from problem
+    return 0
+
+
+def _farm(options: argparse.Namespace, names: list[str]) -> Farm:
+    faults: dict[str, list[Fault]] = {name: [] for name in names}
+    for flag, fault in (("flaky", Flaky()), ("down", Refuse()), ("slow", Latency())):
+        wanted = getattr(options, flag)
+        if unknown := unknown_among(wanted, names):
+            raise BadCommand(
+                f"--{flag} {unknown[0]}: there is no such replica; there are: {', '.join(names)}"
+            )
+        for name in wanted:
+            faults[name].append(fault)
+    try:
+        return Farm(
+            names,
+            host=HOST,
+            port=options.port,
+            capacity=options.capacity,
+            seed=options.seed,
+            generation=Generation(segment_seconds=options.segment_seconds),
+            subprotocols=options.subprotocol,
+            faults=faults,
+            isolate=options.isolate,
+        )
+    except ValueError as problem:
+        raise BadCommand(f"{problem}: choose others with --port and --replicas") from problem
+
+
+@contextlib.contextmanager
+def _control_socket(port: int) -> Iterator[socket.socket]:
+    try:
+        bound = bind(HOST, port)
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        text = f"port {port} of the control API cannot be opened on {HOST}: {reason}"
+        raise BadCommand(f"{text}: choose another with --control-port") from problem
+    with bound:
+        yield bound
+
+
+async def _run(farm: Farm, control: ControlServer, options: argparse.Namespace) -> None:
+    """The control API is served until a signal comes."""
+    stop = asyncio.Event()
+    with _signals(stop):
+        async with asyncio.TaskGroup() as group:
+            serving = group.create_task(control.run())
+            async with asyncio.timeout(STARTUP_SECONDS):
+                await control.wait_until_up()
+            unsubscribe = _announce(farm, control.url, options)
+            waiting = group.create_task(stop.wait())
+            await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            control.stop()
+        unsubscribe()
+    if not options.json:
+        _say("stopping")
+
+
+@contextlib.contextmanager
+def _signals(stop: asyncio.Event) -> Iterator[None]:
+    """The first SIGINT or SIGTERM sets `stop`; a second one ends the process at once."""
+    loop = asyncio.get_running_loop()
+    both = (signal.SIGINT, signal.SIGTERM)
+
+    def on_signal() -> None:
+        stop.set()
+        for number in both:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+
+    for number in both:
+        loop.add_signal_handler(number, on_signal)
+    yield
+
+
+def _announce(farm: Farm, control_url: str, options: argparse.Namespace) -> Callable[[], None]:
+    """People or programs know where everything is, and hear of what happens; call the result to end that."""
+    addresses = json.dumps(console.addresses(farm, control_url))
+    if options.ready_file is not None:
+        _write_whole(options.ready_file, addresses + "\n")
+    if options.json:
+        _say(addresses)
+        return lambda: None
+    for line in console.banner(farm, control_url):
+        _say(line)
+    _say("ready")
+
+    def tell(event: Event) -> None:
+        if (line := console.line_for(event)) is not None:
+            _say(line)
+
+    return farm.log.subscribe(tell)
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Whoever finds the file finds all of it."""
+    beside = path.with_name(path.name + ".part")
+    beside.write_text(text)
+    beside.replace(path)
+
+
+def _say(line: str) -> None:
+    # A reader that went away (`| head`) must not end the replicas.
+    with contextlib.suppress(BrokenPipeError):
+        print(line, flush=True)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be 1 or more, not {number}")
+    return number
+
+
+def _port(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= MAX_PORT:
+        raise argparse.ArgumentTypeError(f"must be 0 to {MAX_PORT}, not {number}")
+    return number
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be 0 or more, not {text}")
+    return number

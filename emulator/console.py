@@ -1,0 +1,82 @@
+"""What the command line tells people: what was started, how to break it, and what happens. Text only; prints
+nothing.
+
+Headers never get here, so neither do tokens and cookies.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from .events import Event
+from .farm import Farm
+from .faults import describe
+
+
+def addresses(farm: Farm, control_url: str) -> dict[str, Any]:
+    """Where everything is, for programs."""
+    return {
+        "pid": os.getpid(),
+        "control": control_url,
+        "replicas": [
+            {"name": replica.name, "url": replica.url, "port": replica.port, "pid": replica.pid}
+            for replica in farm.replicas.values()
+        ],
+    }
+
+
+def banner(farm: Farm, control_url: str) -> Iterator[str]:
+    """What was started, and lines to paste that break it."""
+    count = len(farm.replicas)
+    yield f"{count} replica{'s' if count != 1 else ''}:"
+    for replica in farm.replicas.values():
+        notes = ", ".join(describe(fault) for fault in replica.faults)
+        yield f"  {replica.name:<3} {replica.url}" + (f"   {notes}" if notes else "")
+    yield f"control API: {control_url} (its routes: {control_url}/schema)"
+    first = next(iter(farm.replicas))
+    base = f"{control_url}/replicas/{first}"
+    yield f"break one, here {first}:"
+    yield f"  curl -X POST {base}/kill"
+    yield f"  curl -X POST {base}/restart"
+    yield f"  curl -X PUT {base}/faults/stall -d '{{\"seconds\": 5}}'"
+    yield f"  curl -X PUT {base}/faults/abort -d '{{\"times\": 1}}'"
+    yield f"  curl -X DELETE {base}/faults/stall"
+    yield "see all faults, what the replicas saw, and make all as new:"
+    yield f"  curl {control_url}/faults"
+    yield f"  curl {control_url}/events"
+    yield f"  curl -X POST {control_url}/reset"
+
+
+def line_for(event: Event) -> str | None:
+    """One line for an event worth a look, None for the rest."""
+    detail = event.detail
+    match event.kind:
+        case "state_changed":
+            text = f"{detail['before']} -> {detail['after']}"
+        case "port_opened":
+            text = "takes connections"
+        case "port_closed":
+            text = "refuses connections"
+        case "fault_armed":
+            text = f"fault {detail['fault']} set"
+        case "fault_lifted":
+            text = f"fault {detail['fault']} lifted"
+        case "fault_struck":
+            way = f" ({detail['way']})" if "way" in detail else ""
+            text = f"fault {detail['fault']} strikes{way}"
+        case "session_opened":
+            text = "opened"
+        case "session_rejected":
+            text = f"rejected, all {detail['capacity']} places are taken"
+        case "session_closed":
+            text = (
+                f"closed, code {detail['code']}"
+                if detail["code"] is not None
+                else "ended without a close frame"
+            )
+        case _:
+            return None
+    session = f" session {event.session}" if event.session is not None else ""
+    return f"{event.replica}{session}: {text}"

@@ -1,0 +1,345 @@
+"""One WebSocket session on a replica: the shell around `script.Session`, and the place where session faults
+strike.
+
+Three tasks share a session. One reads the socket and fills the script's queue, one performs what the script
+answers, one pings. The first to end ends the others. Frames are made and parsed by the `websockets` library
+without I/O; when a byte leaves is decided here, so that a fault can cut a frame in two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from websockets.exceptions import InvalidState
+from websockets.frames import Close as CloseFrame
+from websockets.frames import Frame, Opcode
+from websockets.protocol import SEND_EOF, State
+from websockets.server import ServerProtocol
+
+from . import script
+from .faults import Abort, CloseSession, Encounter, Fault, Latency, Point, Reset, Stall
+from .messages import MediaInit, ServerMessage, encode, type_of
+from .premises import Premises
+from .wire import Wire
+
+MAX_BACKLOG = 64
+"""Unanswered messages of a session; with that many waiting, its socket is not read."""
+CLOSE_SECONDS = 5.0
+"""How long the client may take to answer a close frame."""
+
+
+class _Over(Exception):
+    """The session's connection has been ended; there is nothing left to say."""
+
+
+class Conversation:
+    """A session from the handshake's answer to the end of its connection."""
+
+    def __init__(
+        self,
+        premises: Premises,
+        wire: Wire,
+        protocol: ServerProtocol,
+        encounter: Encounter,
+        *,
+        connection: int,
+        session: int,
+    ) -> None:
+        self._premises = premises
+        self._wire = wire
+        self._protocol = protocol
+        self._encounter = encounter
+        self._connection = connection
+        self._session = session
+        self._talk = script.Session(premises.spec.generation)
+        self._wake = asyncio.Event()
+        self._room = asyncio.Event()
+        self._heard_at = premises.now()
+        self._spoke_at = premises.now()
+        self._fragments: list[bytes] = []
+        self._is_text = True
+        self._noted: set[str] = set()
+        self._chunks = premises.spec.generation.chunks
+
+    async def run(self, early: bytes = b"") -> None:
+        """The session is over and its place free again. `early` is what came glued to the upgrade request.
+
+        Cancelling it leaves the socket to the caller.
+        """
+        counters = self._premises.counters
+        admitted = counters.sessions < self._premises.spec.capacity
+        self._premises.ears.add(self._wake)
+        if admitted:
+            counters.sessions += 1
+            self._record("session_opened", {})
+        else:
+            self._record("session_rejected", {"capacity": self._premises.spec.capacity})
+        try:
+            await self._run_tasks(admitted, early)
+        finally:
+            self._premises.ears.discard(self._wake)
+            if admitted:
+                counters.sessions -= 1
+            received = self._protocol.close_rcvd
+            self._record("session_closed", {"code": received.code if received else None})
+
+    async def _run_tasks(self, admitted: bool, early: bytes) -> None:
+        async with asyncio.TaskGroup() as group:
+            tasks = {
+                group.create_task(self._read(early)),
+                group.create_task(self._perform(admitted)),
+                group.create_task(self._ping()),
+            }
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                task.cancel()
+
+    # Reading
+
+    async def _read(self, early: bytes) -> None:
+        while True:
+            while self._talk.backlog >= MAX_BACKLOG and not self._talk.ended:
+                self._room.clear()
+                await self._room.wait()
+            received = early or await self._wire.read()
+            early = b""
+            if received:
+                self._protocol.receive_data(received)
+            else:
+                self._protocol.receive_eof()
+            for frame in self._protocol.events_received():
+                self._take(frame)
+            await self._flush()
+            if not received or (self._protocol.close_expected() and self._protocol.close_rcvd is not None):
+                return
+            if self._protocol.parser_exc is not None:
+                # The library has failed the connection: it sent its close frame and reads no more.
+                sent = self._protocol.close_sent
+                if sent is not None:
+                    self._record("close_sent", {"code": sent.code, "reason": sent.reason})
+                return
+
+    def _take(self, frame: object) -> None:
+        if not isinstance(frame, Frame):
+            return
+        self._heard_at = self._premises.now()
+        if frame.opcode is Opcode.CLOSE:
+            received = self._protocol.close_rcvd or CloseFrame(1005, "")
+            self._record("close_received", {"code": received.code, "reason": received.reason})
+            return
+        if frame.opcode not in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
+            return
+        if frame.opcode is not Opcode.CONT:
+            self._is_text = frame.opcode is Opcode.TEXT
+        self._fragments.append(bytes(frame.data))
+        if frame.fin:
+            data = self._fragments[0] if len(self._fragments) == 1 else b"".join(self._fragments)
+            self._fragments.clear()
+            self._spoke_at = self._heard_at
+            self._receive(data)
+
+    def _receive(self, data: bytes) -> None:
+        if self._is_text:
+            self._record("message_received", {"type": _type_in(data), "size_bytes": len(data)})
+        else:
+            self._record("binary_received", {"size_bytes": len(data)})
+        if not self._talk.ended:
+            self._talk.receive(data.decode(errors="surrogateescape") if self._is_text else data)
+            self._wake.set()
+
+    # Performing
+
+    async def _perform(self, admitted: bool) -> None:
+        with contextlib.suppress(_Over):
+            await self._strike(Point.OPEN)
+            if not admitted:
+                await self._do_all(iter(script.rejection(self._premises.spec.capacity)))
+                return
+            while not self._talk.ended:
+                if self._premises.closing:
+                    await self._close(1001, "going_away")
+                if self._talk.init is None and self._talk.backlog:
+                    await self._strike(Point.INIT)
+                await self._do_all(self._talk.answers())
+                self._room.set()
+                if not self._talk.ended:
+                    await self._idle()
+
+    async def _do_all(self, actions: Iterator[script.Action]) -> None:
+        for action in actions:
+            await self._do(action)
+            self._room.set()
+            if self._premises.closing and self._protocol.state is State.OPEN:
+                await self._close(1001, "going_away")
+
+    async def _do(self, action: script.Action) -> None:
+        match action:
+            case script.Send(message=message):
+                await self._strike(Point.SEND)
+                await self._send(message)
+            case script.SendMedia(data=data, segment_idx=number, chunk=chunk):
+                if chunk == self._chunks - 1:
+                    await self._strike(Point.SEGMENT, number)
+                await self._strike(Point.SEND)
+                self._protocol.send_binary(data)
+                await self._flush()
+                self._record("binary_sent", {"size_bytes": len(data), "segment_idx": number})
+            case script.Wait(seconds=seconds):
+                await self._pass_time(seconds)
+            case script.WaitUntilReady():
+                while self._premises.is_warming:
+                    await self._listen(self._premises.board.next_change(self._premises.now()))
+            case script.Close(code=code, reason=reason):
+                await self._close(code, reason)
+            case script.Drop():
+                await self._wire.finish()
+                raise _Over
+
+    async def _idle(self) -> None:
+        """Return when there may be something to do: a message, a fault, the end. Ends a silent session."""
+        limit = self._premises.spec.generation.session_timeout_seconds
+        deadline = self._spoke_at + limit
+        await self._listen(deadline)
+        await self._strike(Point.NOW)
+        if not self._talk.backlog and self._premises.now() >= self._spoke_at + limit:
+            await self._do_all(self._talk.time_out())
+
+    async def _pass_time(self, seconds: float) -> None:
+        """The GPU works; only a stop of the server cuts it short."""
+        end = self._premises.now() + seconds
+        while self._premises.now() < end and not self._premises.closing:
+            await self._listen(end)
+        await self._wire.wait_while_paused()
+
+    async def _listen(self, until: float | None) -> None:
+        """Return at a change, a message, or the monotonic time `until`."""
+        wait = None if until is None else max(0.0, until - self._premises.now())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                await self._wake.wait()
+        self._wake.clear()
+        await self._wire.wait_while_paused()
+
+    async def _send(self, message: ServerMessage) -> None:
+        data = encode(message)
+        self._protocol.send_text(data)
+        await self._flush()
+        detail: dict[str, Any] = {"type": type_of(message), "size_bytes": len(data)}
+        if (number := getattr(message, "segment_idx", None)) is not None:
+            detail["segment_idx"] = number
+        if isinstance(message, MediaInit):
+            detail["stream_id"] = message.stream_id
+        self._record("message_sent", detail)
+
+    async def _close(self, code: int, reason: str) -> None:
+        """Close frame sent, and its answer or the deadline waited for."""
+        with contextlib.suppress(InvalidState):
+            self._protocol.send_close(code, reason)
+            self._record("close_sent", {"code": code, "reason": reason})
+        self._talk.ended = True
+        self._room.set()
+        await self._flush()
+        # The reader sees the answer, ends, and with it this task; else the deadline does.
+        await asyncio.sleep(CLOSE_SECONDS)
+        raise _Over
+
+    async def _flush(self) -> None:
+        """What the protocol has to say is written; its parts stay together."""
+        await self._wire.wait_while_paused()
+        parts = [part for part in self._protocol.data_to_send() if part != SEND_EOF]
+        if parts:
+            self._wire.push(parts)
+        await self._wire.drain()
+
+    # Faults
+
+    async def _strike(self, point: Point, segment: int | None = None) -> None:
+        for fault in self._encounter.strike(point, self._premises.now(), segment):
+            if fault.name not in self._noted:
+                self._noted.add(fault.name)
+                self._premises.strike_counted(fault.name, self._connection, self._session)
+            await self._suffer(fault)
+
+    async def _suffer(self, fault: Fault) -> None:
+        match fault:
+            case Latency(seconds=seconds, jitter_seconds=jitter):
+                await self._pass_time(seconds + (jitter * self._encounter.draw() if jitter else 0.0))
+            case Stall(seconds=seconds, then=then):
+                await self._stall(fault, seconds)
+                if then == "reset":
+                    self._wire.reset()
+                    raise _Over
+            case Abort(declared_bytes=declared, sent_bytes=sent):
+                await self._wire.write(begun_frame(declared, sent))
+                self._wire.reset()
+                raise _Over
+            case Reset():
+                self._wire.reset()
+                raise _Over
+            case CloseSession(code=code, reason=reason):
+                await self._close(code, reason)
+            case _:
+                pass
+
+    async def _stall(self, fault: Fault, seconds: float | None) -> None:
+        """Quiet for `seconds`; a fault that was armed on the replica also ends by being lifted."""
+        board = self._premises.board
+        on_board = fault in (entry.fault for entry in board.armed.values())
+        end = None if seconds is None else self._premises.now() + seconds
+        while not self._premises.closing:
+            if end is not None and self._premises.now() >= end:
+                return
+            if on_board and fault not in (entry.fault for entry in board.armed.values()):
+                return
+            await self._listen(end)
+
+    # Keeping alive
+
+    async def _ping(self) -> None:
+        spec = self._premises.spec
+        while True:
+            await asyncio.sleep(spec.ping_interval_seconds)
+            if self._protocol.state is not State.OPEN:
+                continue
+            asked_at = self._premises.now()
+            self._protocol.send_ping(b"")
+            self._wire.push(self._protocol.data_to_send())
+            await asyncio.sleep(spec.ping_timeout_seconds)
+            if self._heard_at < asked_at and self._premises.running.is_set() and not self._is_full():
+                self._record("close_sent", {"code": 1011, "reason": "keepalive ping timeout"})
+                self._protocol.fail(1011, "keepalive ping timeout")
+                self._wire.push([part for part in self._protocol.data_to_send() if part != SEND_EOF])
+                return
+
+    def _is_full(self) -> bool:
+        """The socket is not read by our own choice, so silence proves nothing."""
+        return self._talk.backlog >= MAX_BACKLOG
+
+    def _record(self, kind: str, detail: dict[str, Any]) -> None:
+        self._premises.record(kind, connection=self._connection, session=self._session, detail=detail)
+
+
+def begun_frame(declared_bytes: int, sent_bytes: int) -> bytes:
+    """The header of a binary frame of `declared_bytes`, and the first `sent_bytes` of its payload."""
+    if declared_bytes < 126:
+        header = struct.pack("!BB", 0x82, declared_bytes)
+    elif declared_bytes < 65536:
+        header = struct.pack("!BBH", 0x82, 126, declared_bytes)
+    else:
+        header = struct.pack("!BBQ", 0x82, 127, declared_bytes)
+    return header + bytes(sent_bytes)
+
+
+def _type_in(data: bytes) -> str | None:
+    """The value of `type`, whatever the message is; None when it has none that could be shown."""
+    try:
+        message = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    found = message.get("type") if isinstance(message, dict) else None
+    return found if isinstance(found, str) and len(found) <= 100 else None

@@ -1,0 +1,185 @@
+"""Several replicas under one roof: what the command line, tests and demos start.
+
+async with Farm(replicas=3) as farm:
+    farm.set_fault("b", Stall(seconds=2))
+    await farm.kill("a")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import socket
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Literal, Self
+
+from .body import Body, LocalBody
+from .events import DEFAULT_CAPACITY, DEFAULT_LIMIT, EventLog, Page
+from .faults import Fault
+from .premises import Premises
+from .replica import Replica
+from .script import Generation
+from .server import reserve
+from .spec import MAX_PORT, ReplicaSpec, names_of
+
+Isolation = Literal["none", "process"]
+
+
+class PortBusy(OSError):
+    """A replica's port cannot be had."""
+
+    def __init__(self, name: str, host: str, port: int, reason: str) -> None:
+        super().__init__(f"port {port} of replica {name} cannot be opened on {host}: {reason}")
+        self.port = port
+
+
+class Farm:
+    """An async context manager: inside, the replicas run."""
+
+    def __init__(
+        self,
+        replicas: int | Sequence[str] = 3,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        capacity: int = 4,
+        seed: int = 0,
+        segment_seconds: float = 0.0,
+        generation: Generation | None = None,
+        subprotocols: Sequence[str] = (),
+        faults: Mapping[str, Sequence[Fault]] | None = None,
+        isolate: Isolation = "none",
+        event_capacity: int = DEFAULT_CAPACITY,
+    ) -> None:
+        """`port` is the first replica's, the others follow; 0 takes free ones. `generation` wins over
+        `segment_seconds`. `faults` stand from the start."""
+        names = names_of(replicas) if isinstance(replicas, int) else list(replicas)
+        if not names or len(set(names)) != len(names):
+            raise ValueError("a farm needs at least one replica, and no name twice")
+        if port and port + len(names) - 1 > MAX_PORT:
+            raise ValueError(f"{len(names)} replicas from port {port} on end above {MAX_PORT}")
+        self.log = EventLog(event_capacity)
+        self.replicas: dict[str, Replica] = {}
+        """By name, in order; there from the entry on."""
+        self._isolate = isolate
+        self._faults = faults or {}
+        pace = generation or Generation(segment_seconds=segment_seconds)
+        self._specs = [
+            ReplicaSpec(
+                name,
+                host=host,
+                port=port + index if port else 0,
+                capacity=capacity,
+                seed=seed,
+                generation=pace,
+                subprotocols=tuple(subprotocols),
+            )
+            for index, name in enumerate(names)
+        ]
+        self._tasks: asyncio.TaskGroup | None = None
+        self._runner: asyncio.Task[None] | None = None
+        self._started = asyncio.Event()
+        self._stopping = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        """Every port is open. Raises PortBusy."""
+        for spec in self._specs:
+            self._add(spec)
+        # The one task outside a group: it owns the group of all others, and __aexit__ may run in another
+        # task than this method does (a test's fixture), which a group does not survive.
+        self._runner = asyncio.create_task(self._run(), name="emulator farm")
+        started = asyncio.ensure_future(self._started.wait())
+        await asyncio.wait({self._runner, started}, return_when=asyncio.FIRST_COMPLETED)
+        started.cancel()
+        if self._runner.done():
+            await self._runner
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stopping.set()
+        if self._runner is not None:
+            await self._runner
+
+    # What the brief handle offers, by name
+
+    def set_fault(self, name: str, fault: Fault) -> None:
+        """`fault` stands on replica `name`."""
+        self.replicas[name].set_fault(fault)
+
+    def clear_fault(self, name: str, fault: str) -> bool:
+        """The fault of that name stands no longer; tells whether it did."""
+        return self.replicas[name].clear_fault(fault)
+
+    async def kill(
+        self, name: str, *, restart_after_seconds: float | None = None, warming_seconds: float = 0.0
+    ) -> None:
+        """Every connection of the replica is reset, its port closed."""
+        await self.replicas[name].kill(
+            restart_after_seconds=restart_after_seconds, warming_seconds=warming_seconds
+        )
+
+    async def restart(self, name: str, *, after_seconds: float = 0.0, warming_seconds: float = 0.0) -> None:
+        """The replica is back after so long, and warm after so long again."""
+        await self.replicas[name].restart(after_seconds=after_seconds, warming_seconds=warming_seconds)
+
+    async def pause(self, name: str, *, for_seconds: float | None = None) -> None:
+        """The replica stands still."""
+        await self.replicas[name].pause(for_seconds=for_seconds)
+
+    async def resume(self, name: str) -> None:
+        """The replica goes on."""
+        await self.replicas[name].resume()
+
+    async def reset(self) -> None:
+        """No faults, all running."""
+        async with asyncio.TaskGroup() as group:
+            for replica in self.replicas.values():
+                group.create_task(replica.reset())
+
+    def events(self, after: int = 0, *, replica: str | None = None, limit: int = DEFAULT_LIMIT) -> Page:
+        """What the replicas saw since event number `after`."""
+        return self.log.page(after, replica=replica, limit=limit)
+
+    # Inside
+
+    def _add(self, spec: ReplicaSpec) -> None:
+        try:
+            port, reservation = reserve(spec.host, spec.port)
+        except OSError as error:
+            for replica in self.replicas.values():
+                replica.release_port()
+            raise PortBusy(spec.name, spec.host, spec.port, error.strerror or str(error)) from error
+        self.replicas[spec.name] = self._make(dataclasses.replace(spec, port=port), reservation)
+
+    def _make(self, spec: ReplicaSpec, reservation: socket.socket | None) -> Replica:
+        replica = Replica(spec, self.log, self._body, reservation)
+        for fault in self._faults.get(spec.name, ()):
+            replica.set_fault(fault)
+        return replica
+
+    def _body(self, premises: Premises) -> Body:
+        assert self._tasks is not None, "replicas start inside the farm"
+        return LocalBody(premises, self._tasks)
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            try:
+                async with asyncio.TaskGroup() as starting:
+                    for replica in self.replicas.values():
+                        starting.create_task(replica.start())
+                timers = [tasks.create_task(replica.run()) for replica in self.replicas.values()]
+                self._started.set()
+                await self._stopping.wait()
+                for timer in timers:
+                    timer.cancel()
+            finally:
+                async with asyncio.TaskGroup() as stopping:
+                    for replica in self.replicas.values():
+                        stopping.create_task(replica.stop())

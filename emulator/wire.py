@@ -1,0 +1,90 @@
+"""A TCP connection of a replica, down to its bytes: read, write, reset, close."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+from collections.abc import Sequence
+
+READ_BYTES = 65536
+LINGER_NOTHING = struct.pack("ii", 1, 0)
+"""SO_LINGER on, for no time: closing sends a reset and throws away what is unsent."""
+CLOSE_SECONDS = 2.0
+
+
+class Wire:
+    """Reads and writes stand still while `running` is cleared, as those of a stopped process do."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, running: asyncio.Event
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._running = running
+        self.in_session = False
+        """The handshake to a WebSocket is done."""
+
+    @property
+    def peer(self) -> str:
+        """host:port of the other side."""
+        name = self._writer.get_extra_info("peername")
+        return f"{name[0]}:{name[1]}" if name else "gone"
+
+    async def read(self) -> bytes:
+        """The next bytes; empty once the other side has ended or the connection is lost. Cancel-safe."""
+        await self._running.wait()
+        try:
+            received = await self._reader.read(READ_BYTES)
+        except OSError:
+            return b""
+        await self._running.wait()
+        return received
+
+    async def write(self, *parts: bytes) -> None:
+        """The bytes are with the kernel or in a buffer of bounded size. Waits while the other side does not
+        read. What goes to a lost connection is thrown away; `read` tells of the loss."""
+        await self._running.wait()
+        if self._writer.is_closing():
+            return
+        self._writer.writelines(parts)
+        await self.drain()
+
+    async def drain(self) -> None:
+        """The write buffer is below its limit, or the connection lost."""
+        with contextlib.suppress(OSError):
+            await self._writer.drain()
+
+    def push(self, parts: Sequence[bytes]) -> None:
+        """The bytes are in the buffer at once; for answers that may not be torn apart by another writer."""
+        if not self._writer.is_closing():
+            self._writer.writelines(parts)
+
+    async def wait_while_paused(self) -> None:
+        """Return once the replica runs."""
+        await self._running.wait()
+
+    def reset(self) -> None:
+        """The other side gets a reset; nothing more is sent or read."""
+        raw: socket.socket | None = self._writer.get_extra_info("socket")
+        if raw is not None:
+            with contextlib.suppress(OSError):
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NOTHING)
+        self._writer.transport.abort()
+
+    def close(self) -> None:
+        """What is buffered is still sent, then the connection ends."""
+        self._writer.close()
+
+    async def finish(self) -> None:
+        """The connection is closed: in order when the other side takes what is left in time, else by a
+        reset."""
+        self._writer.close()
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._writer.wait_closed()
+        except TimeoutError:
+            self.reset()
+        except OSError:
+            pass
