@@ -1,0 +1,83 @@
+"""The emulator as users start it: a real process, with its control API at hand."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.support.processes import BIN, RunningProcess
+
+_numbers = itertools.count(1)
+
+
+class EmulatorProcess(RunningProcess):
+    """A started emulator on free ports; `async with` waits until its replicas run and stops it at the end."""
+
+    def __init__(self, folder: Path, *options: str, replicas: int = 3) -> None:
+        """Start it in `folder`, where its log goes; `options` follow on its command line."""
+        number = next(_numbers)
+        self._ready_file = folder / f"emulator-{number}.json"
+        self.urls: dict[str, str] = {}
+        """Replica name to URL, in order."""
+        self.control = ""
+        ports = ["--port", "0", "--control-port", "0", "--ready-file", str(self._ready_file)]
+        super().__init__(
+            [BIN / "python", "-m", "emulator", "--replicas", str(replicas), *ports, *options],
+            log=folder / f"emulator-{number}.log",
+        )
+
+    async def serving(self) -> None:
+        """Return once the replicas run and the control API answers."""
+        await self.until(self._ready_file.exists, "the emulator's replicas run")
+        addresses = json.loads(self._ready_file.read_text())
+        self.control = addresses["control"]
+        self.urls = {replica["name"]: replica["url"] for replica in addresses["replicas"]}
+
+    def settings(self, **more: Mapping[str, object]) -> Sequence[Mapping[str, object]]:
+        """The replicas as the gateway's settings have them, by their names; `more` adds keys to one."""
+        return [{"url": url, "name": name, **more.get(name, {})} for name, url in self.urls.items()]
+
+    async def replica(self, name: str) -> dict[str, Any]:
+        """What the control API says of a replica."""
+        return dict(await self._call("GET", f"/replicas/{name}"))
+
+    async def kill(self, name: str) -> None:
+        """Every connection is reset and the port closed."""
+        await self._call("POST", f"/replicas/{name}/kill")
+
+    async def restart(self, name: str) -> None:
+        await self._call("POST", f"/replicas/{name}/restart")
+
+    async def arm(self, name: str, fault: str, **fields: object) -> None:
+        """The fault stands on the replica."""
+        await self._call("PUT", f"/replicas/{name}/faults/{fault}", fields)
+
+    async def reset(self) -> None:
+        """No faults, every replica running."""
+        await self._call("POST", "/reset")
+
+    async def sessions_total(self) -> dict[str, int]:
+        """Sessions that each replica has had."""
+        return {name: int((await self.replica(name))["sessions_total"]) for name in self.urls}
+
+    async def _call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
+        async with httpx.AsyncClient(base_url=self.control, timeout=10, trust_env=False) as client:
+            answer = (
+                await client.request(method, path, json=body) if body else await client.request(method, path)
+            )
+        if answer.is_error:
+            raise self.failure(f"{method} {path}: {answer.status_code} {answer.text}")
+        return answer.json()
+
+    async def __aenter__(self) -> EmulatorProcess:
+        try:
+            await self.serving()
+        except BaseException:
+            await self.stop(timeout=1)
+            raise
+        return self
