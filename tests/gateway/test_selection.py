@@ -78,10 +78,9 @@ def test_priority_is_what_the_registry_selects(candidates: list[Candidate]) -> N
     if not candidates:
         return
     registry = ReplicaRegistry(
-        [ReplicaEndpoint(one.url, primary=False, max_sessions=one.max_sessions) for one in candidates]
+        [ReplicaEndpoint(one.url, primary=one.primary, max_sessions=one.max_sessions) for one in candidates]
     )
     for one, replica in zip(candidates, registry.all(), strict=True):
-        replica.endpoint = ReplicaEndpoint(one.url, primary=one.primary, max_sessions=one.max_sessions)
         replica.health = ReplicaHealth(ReplicaStatus.HEALTHY if one.healthy else ReplicaStatus.UNHEALTHY)
         replica.draining, replica.sessions = one.draining, one.sessions
     selected = registry.select()
@@ -122,9 +121,9 @@ async def test_least_sessions_fills_a_newcomer() -> None:
         for replica in registry.all():
             await registry.record_success(replica, recovery_threshold=1, latency_ms=1)
         for ticket in range(count):
-            match choose(Policy.LEAST_SESSIONS, registry.candidates(), ticket=ticket):
-                case Chosen(one):
-                    registry.lease(one.url).opened()
+            choice = choose(Policy.LEAST_SESSIONS, registry.candidates(), ticket=ticket)
+            assert isinstance(choice, Chosen)
+            registry.lease(choice.candidate.url).opened()
 
     await open_two(4)
     assert [replica.sessions for replica in registry.all()] == [2, 2]

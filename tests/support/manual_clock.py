@@ -42,7 +42,7 @@ class ManualClock:
         return sum(1 for _, _, woken in self._sleepers if not woken.done())
 
     async def advance(self, seconds: float) -> None:
-        """Let `seconds` pass: each sleeper wakes at its own time, and what it sets off runs before the next."""
+        """Let `seconds` pass: each sleeper wakes at its own time, and what that sets off runs first."""
         end = self._now + seconds
         await settle()
         while self._sleepers and self._sleepers[0][0] <= end:
@@ -53,7 +53,7 @@ class ManualClock:
         await settle()
 
     async def freeze(self, seconds: float) -> None:
-        """Let `seconds` pass while nothing runs: whoever should have woken meanwhile wakes late, all at once."""
+        """Let `seconds` pass while nothing runs: who should have woken meanwhile wakes late, all at once."""
         self._now += seconds
         self._wake_due()
         await settle()

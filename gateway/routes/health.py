@@ -1,0 +1,110 @@
+"""`/healthz`: the gateway's own life. `/readyz`: whether it should be given sessions, and if not, why."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Protocol
+
+import msgspec
+from litestar import Controller, Response, get
+from litestar.datastructures import CacheControlHeader
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import Dependency, Parameter
+from litestar.status_codes import HTTP_503_SERVICE_UNAVAILABLE
+
+from gateway.replicas.monitor import HealthMonitor
+from gateway.replicas.registry import ReplicaRegistry
+
+NOT_CACHED = CacheControlHeader(no_store=True)
+
+Reason = Literal["draining", "monitor_not_running", "first_probe_round", "no_healthy_replica"]
+
+
+class Readiness(Protocol):
+    """What the sessions' side says of taking new ones."""
+
+    @property
+    def draining(self) -> bool:
+        """No new session is admitted any more."""
+        ...
+
+
+class Alive(msgspec.Struct, frozen=True):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """Sessions may be sent here."""
+
+    status: Literal["ready"] = "ready"
+
+
+class NotReady(msgspec.Struct, frozen=True):
+    """Sessions should go elsewhere for now."""
+
+    reason: Reason
+    message: str
+    status: Literal["not_ready"] = "not_ready"
+
+
+MESSAGES: dict[Reason, str] = {
+    "draining": "this gateway is draining and takes no new session",
+    "monitor_not_running": "the health loop is not running",
+    "first_probe_round": "the replicas have not all been probed once yet",
+    "no_healthy_replica": "no replica is healthy and taking sessions",
+}
+
+
+def own_fault(monitor: HealthMonitor, *, draining: bool) -> Reason | None:
+    """What about the gateway itself keeps it from taking sessions, whatever its replicas do."""
+    if draining:
+        return "draining"
+    if not monitor.running:
+        return "monitor_not_running"
+    return None if monitor.first_round_done.is_set() else "first_probe_round"
+
+
+def replicas_fault(registry: ReplicaRegistry) -> Reason | None:
+    """What about the replicas keeps it. Full ones are ready: sessions wait for them, or are told so in
+    band."""
+    ready = any(candidate.healthy and not candidate.draining for candidate in registry.candidates())
+    return None if ready else "no_healthy_replica"
+
+
+class HealthController(Controller):
+    """Asked by load balancers and orchestrators."""
+
+    tags = ("health",)
+
+    @get("/healthz", cache_control=NOT_CACHED)
+    async def healthz(self) -> Alive:
+        """200 for as long as the event loop turns; looks at nothing else."""
+        return Alive()
+
+    @get(
+        "/readyz",
+        cache_control=NOT_CACHED,
+        responses={HTTP_503_SERVICE_UNAVAILABLE: ResponseSpec(NotReady, generate_examples=False)},
+    )
+    async def readyz(
+        self,
+        registry: Annotated[ReplicaRegistry, Dependency(skip_validation=True)],
+        monitor: Annotated[HealthMonitor, Dependency(skip_validation=True)],
+        readiness: Annotated[Readiness, Dependency(skip_validation=True)],
+        own: Annotated[
+            bool,
+            Parameter(description="Look only at the gateway's own faults, not at its replicas."),
+        ] = False,
+    ) -> Response[Ready | NotReady]:
+        """200 when sessions may be sent here; 503 with the reason otherwise.
+
+        With `own=1` an outage of the replicas is no fault: ask this where a failed check replaces the
+        gateway, which would not bring them back.
+        """
+        reason = own_fault(monitor, draining=readiness.draining)
+        if reason is None and not own:
+            reason = replicas_fault(registry)
+        if reason is None:
+            return Response(Ready())
+        return Response(NotReady(reason, MESSAGES[reason]), status_code=HTTP_503_SERVICE_UNAVAILABLE)

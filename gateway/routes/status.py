@@ -1,0 +1,131 @@
+"""`/status`: what the gateway knows of its replicas. `/router/replicas/sessions`: the same for monitor
+pages."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated, Literal
+
+import msgspec
+from litestar import Controller, get
+from litestar.params import Dependency
+
+from gateway.replicas.model import Replica
+from gateway.replicas.registry import ReplicaRegistry
+from gateway.routes.health import NOT_CACHED, Readiness
+from gateway.settings import Settings
+
+VERSION = version("streamhold")
+
+
+class ReplicaReport(msgspec.Struct, frozen=True):
+    """One replica."""
+
+    url: str
+    primary: bool
+    status: Literal["unknown", "healthy", "unhealthy"]
+    last_ok_at: float | None
+    """Seconds since the epoch."""
+    last_latency_ms: float | None
+    consecutive_failures: int
+    name: str
+    draining: bool
+    """Takes no new session, as somebody asked."""
+    removed: bool
+    """No longer configured; goes when its last session ends."""
+    active_sessions: int
+    """Sessions open on it through this gateway."""
+    pending_sessions: int
+    """Sessions whose handshake with it has not finished."""
+    max_sessions: int | None
+    """Its own limit; null is none."""
+    weight: float
+
+
+class GatewayReport(msgspec.Struct, frozen=True):
+    """The gateway and its replicas."""
+
+    version: str
+    draining: bool
+    """The gateway takes no new session."""
+    sessions: int
+    """Sessions on replicas, pending ones included."""
+    replicas: list[ReplicaReport]
+
+
+class ReplicaSessions(msgspec.Struct, frozen=True):
+    """One replica's sessions; every count is 0 or more."""
+
+    url: str
+    healthy: bool
+    active_sessions: int
+    pending_sessions: int
+    max_available_sessions: int
+
+
+class SessionsReport(msgspec.Struct, frozen=True):
+    """The sessions of every replica."""
+
+    replicas: list[ReplicaSessions]
+
+
+def _report(replica: Replica) -> ReplicaReport:
+    health = replica.health
+    return ReplicaReport(
+        url=replica.url,
+        primary=replica.primary,
+        status=health.status.value,
+        last_ok_at=health.last_ok_at,
+        last_latency_ms=health.last_latency_ms,
+        consecutive_failures=health.consecutive_failures,
+        name=replica.name,
+        draining=replica.draining,
+        removed=replica.removed,
+        active_sessions=replica.sessions - replica.pending,
+        pending_sessions=replica.pending,
+        max_sessions=replica.endpoint.max_sessions,
+        weight=replica.endpoint.weight,
+    )
+
+
+class StatusController(Controller):
+    """Asked by people, dashboards and monitor pages."""
+
+    tags = ("status",)
+
+    @get("/status", cache_control=NOT_CACHED)
+    async def status(
+        self,
+        registry: Annotated[ReplicaRegistry, Dependency(skip_validation=True)],
+        readiness: Annotated[Readiness, Dependency(skip_validation=True)],
+    ) -> GatewayReport:
+        """Every replica in order, unknown ones included; always 200."""
+        replicas = registry.all()
+        return GatewayReport(
+            version=VERSION,
+            draining=readiness.draining,
+            sessions=sum(replica.sessions for replica in replicas),
+            replicas=[_report(replica) for replica in replicas],
+        )
+
+    @get("/router/replicas/sessions", cache_control=NOT_CACHED)
+    async def replica_sessions(
+        self,
+        registry: Annotated[ReplicaRegistry, Dependency(skip_validation=True)],
+        settings: Annotated[Settings, Dependency(skip_validation=True)],
+    ) -> SessionsReport:
+        """Session counts a replica. One without a limit of its own shows the gateway's,
+        `admission.max_sessions`."""
+        unlimited = settings.admission.max_sessions
+        return SessionsReport(
+            replicas=[
+                ReplicaSessions(
+                    url=replica.url,
+                    healthy=replica.is_healthy,
+                    active_sessions=replica.sessions - replica.pending,
+                    pending_sessions=replica.pending,
+                    max_available_sessions=replica.endpoint.max_sessions or unlimited,
+                )
+                for replica in registry.all()
+            ]
+        )
