@@ -43,7 +43,7 @@ def hide_passwords(text: str) -> str:
     return _URL_PASSWORD.sub(f"{HIDDEN}@", text)
 
 
-def log_line(event: str, **fields: object) -> str:
+def log_line(event: str, /, **fields: object) -> str:
     """`event` followed by `key=value` for each field, in the order given.
 
     None is left out, booleans are `true` and `false`, floats have at most three decimals. A field whose

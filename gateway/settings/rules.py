@@ -24,6 +24,11 @@ from gateway.settings.words import STARTER
 Broken = tuple[Path, str]
 """The setting to change, and what is wrong."""
 
+_PRIVATE_URL = (
+    "has a user name or a password (something before an @), which would be shown in logs and on /status; "
+    "give scheme, host and port only"
+)
+
 
 def _failed(path: Path, failed: Collection[Path]) -> bool:
     return any(path[:length] in failed for length in range(1, len(path) + 1))
@@ -40,7 +45,9 @@ def broken_router_rules(router: RouterSettings, failed: Collection[Path] = ()) -
     endpoints = router.endpoints()
     for index, endpoint in enumerate(endpoints):
         for field, message in endpoint.problems():
-            yield (*replicas, index, field), message
+            # A password is never repeated, and a URL that is none gives no way to tell where it ends.
+            private = field == "url" and "@" in endpoint.url
+            yield (*replicas, index, field), _PRIVATE_URL if private else message
     for message in replicas_problems(endpoints):
         yield replicas, message
 

@@ -46,7 +46,9 @@ def _session_path(value: str) -> str:
     return value
 
 
-def _distinct(values: tuple[str, ...]) -> tuple[str, ...]:
+def _some_distinct(values: tuple[str, ...]) -> tuple[str, ...]:
+    if not values:
+        raise ValueError("should have at least one entry")
     twice = sorted({value for value in values if values.count(value) > 1})
     if twice:
         raise ValueError(f"has {', '.join(twice)} more than once")
@@ -214,7 +216,7 @@ class RuntimeSettings(Section):
 class SessionSettings(Section):
     """`session`: what one streaming session may do, and for how long."""
 
-    paths: Annotated[tuple[SessionPath, ...], Field(min_length=1), AfterValidator(_distinct)] = (
+    paths: Annotated[tuple[SessionPath, ...], AfterValidator(_some_distinct)] = (
         "/v1/stream",
         "/ws",
     )

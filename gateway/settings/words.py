@@ -67,7 +67,6 @@ _WORDS: Mapping[str, str] = {
     "bool_parsing": "should be true or false{but}",
     "string_type": "should be text{but}{quotes}",
     "string_too_short": "should not be empty",
-    "too_short": "should have at least one entry",
     "tuple_type": "should be a list{but}",
     "dict_type": "should be a mapping of keys to values{but}",
     "model_type": "should be a mapping of keys to values{but}",

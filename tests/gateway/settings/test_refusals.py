@@ -1,0 +1,331 @@
+"""What is refused, where the message says the problem is, and what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.errors import Problem, SettingsInvalid
+from gateway.settings import inspect, load
+
+GOOD = "router: {replicas: [{url: 'http://a:1'}]}\n"
+REPLICAS = {"GATEWAY_ROUTER__REPLICAS": '[{"url": "http://a:1"}]'}
+
+
+def problems(directory: Path, text: str | bytes, environ: dict[str, str] | None = None) -> list[Problem]:
+    path = directory / "gateway.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return list(inspect(environ or {}, directory).problems)
+
+
+def keys(found: list[Problem]) -> set[str]:
+    return {problem.key for problem in found}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty"),
+        ("# only a comment\n", "is empty"),
+        ("null\n", "is empty"),
+        ("- a\n- b\n", "not a list"),
+        ("router\n", "not a single value"),
+        ("router: [\n", "line 2, column 1"),
+        ("router:\n\tport: 1\n", "line 2, column 1"),
+        ("a: 1\n---\nb: 2\n", "line 2"),
+        ("router: &a\n  x: *a\n", "refers to itself"),
+        ("router: 2024-13-45\n", "put it in quotes"),
+        ("router: !!python/object:os.system {}\n", "line 1"),
+        ("[" * 5000, "nested too deeply"),
+        (b"router: \xff\xfe\n", "not UTF-8"),
+        ("router: \x07\n", "a character that YAML does not allow"),
+    ],
+)
+def test_a_file_that_is_no_mapping_is_refused_as_a_whole(
+    tmp_path: Path, text: str | bytes, said: str
+) -> None:
+    [problem] = problems(tmp_path, text)
+    assert problem.source == "gateway.yaml"
+    assert said in problem.message
+
+
+def test_a_bomb_of_aliases_is_refused(tmp_path: Path) -> None:
+    bomb = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
+    [problem] = problems(tmp_path, bomb)
+    assert "too large" in problem.message
+
+
+def test_a_file_that_is_named_but_missing_is_refused_even_with_replicas_in_the_environment(
+    tmp_path: Path,
+) -> None:
+    [problem] = inspect(REPLICAS | {"GATEWAY_CONFIG": "gone.yaml"}, tmp_path).problems
+    assert problem.source == "gone.yaml"
+    assert "there is no such file" in problem.message
+    assert "GATEWAY_CONFIG" in problem.message
+
+
+def test_a_directory_is_refused(tmp_path: Path) -> None:
+    [problem] = inspect({"GATEWAY_CONFIG": str(tmp_path)}, tmp_path).problems
+    assert "is a directory" in problem.message
+
+
+def test_a_key_that_is_given_twice_is_refused_with_both_lines(tmp_path: Path) -> None:
+    [problem] = problems(tmp_path, GOOD + "drain:\n  timeout_seconds: 1\n  timeout_seconds: 2\n")
+    assert problem.source == "gateway.yaml:4"
+    assert problem.key == "drain.timeout_seconds"
+    assert "line 3" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "said"),
+    [
+        ("router: {replicas: []}", "router.replicas", "- url: http://"),
+        ("router: {}", "router.replicas", "- url: http://"),
+        ("drain: {}", "router.replicas", "- url: http://"),
+        ("router: {replicas: [{name: a}]}", "router.replicas[0].url", "missing"),
+        ("router: {replicas: ['http://a']}", "router.replicas[0]", "mapping"),
+        ("router: {replicas: 'http://a'}", "router.replicas", "list"),
+        ("router: {replicas: [{url: 'ftp://a'}]}", "router.replicas[0].url", "http:// or https://"),
+        ("router: {replicas: [{url: 'http://a/x'}]}", "router.replicas[0].url", "without a path"),
+        ("router: {replicas: [{url: 'http://a?x'}]}", "router.replicas[0].url", "query/fragment"),
+        ("router: {replicas: [{url: 'http://a#x'}]}", "router.replicas[0].url", "query/fragment"),
+        ("router: {replicas: [{url: 'http://a', weight: -1}]}", "router.replicas[0].weight", "0 or more"),
+        ("router: {replicas: [{url: 'http://a', weight: .inf}]}", "router.replicas[0].weight", "finite"),
+        ("router: {replicas: [{url: 'http://a', weight: .nan}]}", "router.replicas[0].weight", "finite"),
+        (
+            "router: {replicas: [{url: 'http://a', max_sessions: 0}]}",
+            "router.replicas[0].max_sessions",
+            "1 or",
+        ),
+        ("router: {replicas: [{url: 'http://a'}, {url: 'http://A:80/'}]}", "router.replicas", "Duplicate"),
+        (
+            "router: {replicas: [{url: 'http://a', name: x}, {url: 'http://b', name: x}]}",
+            "router.replicas",
+            "Duplicate",
+        ),
+        (
+            "router: {replicas: [{url: 'http://a', primary: true}, {url: 'http://b', primary: true}]}",
+            "router.replicas",
+            "primary",
+        ),
+        ("router: {replicas: [{url: 'http://a', nmae: x}]}", "router.replicas[0].nmae", "did you mean name?"),
+        ("router: {replicas: [{url: 'http://a', name: 9}]}", "router.replicas[0].name", "quotes"),
+    ],
+)
+def test_replicas_that_cannot_be_used(tmp_path: Path, text: str, key: str, said: str) -> None:
+    [problem] = problems(tmp_path, text)
+    assert problem.key == key
+    assert said in problem.message
+    assert problem.source.startswith("gateway.yaml")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("router.port", "70000", "at most 65535"),
+        ("router.port", "yes", "not true"),
+        ("router.port", "null", "whole number"),
+        ("router.host", "''", "empty"),
+        ("router.health_check.interval_seconds", "0", "more than 0"),
+        ("router.health_check.interval_seconds", "-1", "more than 0"),
+        ("router.health_check.timeout_seconds", ".nan", "more than 0"),
+        ("router.health_check.timeout_seconds", "2s", "number of seconds, as in 5 or 0.5, not '2s'"),
+        ("router.health_check.failure_threshold", "0", "1 or more"),
+        ("router.health_check.recovery_threshold", "0", "1 or more"),
+        ("router.health_check.recovery_threshold", "1.5", "whole number"),
+        ("router.health_check.jitter", "1", "below 1"),
+        ("router.health_check.expect_status", "[99]", "200 to 599"),
+        ("router.health_check.expect_body", "{status: {a: b}}", "plain values"),
+        ("router.health_check.expect_body", "[a]", "mapping"),
+        ("router.health_check.path", "'/a b'", "path on the replica"),
+        ("router.health_check.unhealthy_interval_seconds", "0", "more than 0"),
+        ("session.paths", "[]", "at least one"),
+        ("session.paths", "[/a, /a]", "more than once"),
+        ("session.paths[0]", "[ws]", "such as /v1/stream"),
+        ("session.paths[0]", "[/ws/]", "slash at its end"),
+        ("session.paths[0]", "['/{x}']", "braces"),
+        ("session.paths[1]", "[/ws, /status]", "gateway's own"),
+        ("session.protocol", "streaming", "not available in this version"),
+        ("session.protocol", "passthru", "should be passthrough"),
+        ("session.connect_timeout_seconds", "0", "more than 0"),
+        ("session.connect_timeout_seconds", ".inf", "finite"),
+        ("session.connect_attempts", "0", "1 or more"),
+        ("session.ping_interval_seconds", "300", "below session.idle_timeout_seconds (300)"),
+        ("session.idle_timeout_seconds", "5", "above session.ping_interval_seconds (20)"),
+        ("session.max_message_bytes", "0", "1 or more"),
+        ("session.resume", "true", "not available in this version"),
+        ("session.idle_timeout", "5", "did you mean idle_timeout_seconds?"),
+        ("selection.policy", "p2c", "not available in this version"),
+        ("selection.policy", "prioriti", "did you mean priority?"),
+        ("affinity.key", "query:user", "not available in this version"),
+        ("admission.max_sessions", "0", "1 or more"),
+        ("admission.queue_size", "100", "not available in this version"),
+        ("drain.timeout_seconds", "-1", "0 or more"),
+        ("fleet.backend", "redis", "not available in this version"),
+        ("fleet.ttl_seconds", "10", "not available in this version"),
+        ("discovery.kind", "ecs", "not available in this version"),
+        ("runtime.mode", "fleet", "fleet.backend"),
+        ("runtime.mode", "sometimes", "auto, single_process, fleet or serverless"),
+        ("clients.allowed_origins[0]", "['https://a.example/x']", "origin such as"),
+        ("clients.trusted_proxies[0]", "[10.0.0.0/99]", "10.0.0.0/8"),
+        ("sesion.paths", "[/a]", "did you mean session?"),
+        ("1.x", "1", "not a setting"),
+    ],
+)
+def test_settings_that_cannot_be_used(tmp_path: Path, key: str, value: str, said: str) -> None:
+    *sections, last = key.partition("[")[0].split(".")
+    nested = "".join(f"{'  ' * depth}{name}:\n" for depth, name in enumerate(sections))
+    body = f"{nested}{'  ' * len(sections)}{last}: {value}\n"
+    text = body + (GOOD if not key.startswith("router") else "  replicas: [{url: 'http://a:1'}]\n")
+    [problem] = problems(tmp_path, text)
+    # An unknown section is told as such, whatever is in it.
+    assert problem.key in (key, sections[0])
+    assert said in problem.message
+    assert problem.source in (f"gateway.yaml:{line}" for line in range(1, len(sections) + 2))
+
+
+@pytest.mark.parametrize("text", ["", "ten", "1.5"])
+def test_a_variable_that_cannot_be_used_is_named(tmp_path: Path, text: str) -> None:
+    [problem] = problems(tmp_path, GOOD, {"GATEWAY_ROUTER__PORT": text})
+    assert (problem.source, problem.key) == ("GATEWAY_ROUTER__PORT", "router.port")
+    assert "whole number" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("GATEWAY_ROUTR__PORT", "did you mean GATEWAY_ROUTER__PORT?"),
+        ("GATEWAY_ROUTER__PROT", "did you mean GATEWAY_ROUTER__PORT?"),
+        ("GATEWAY_router__port", "did you mean GATEWAY_ROUTER__PORT?"),
+        ("GATEWAY_HEALTH_CHECK__INTERVAL_SECONDS", "is not a setting"),
+        ("GATEWAY___PORT", "is not a setting"),
+        ("GATEWAY_ROUTER__", "is not a setting"),
+        ("GATEWAY_ROUTER__PORT__X", "is not a setting"),
+        ("GATEWAY_ROUTER__REPLICAS__0__URL", "set GATEWAY_ROUTER__REPLICAS as a whole, as JSON"),
+        ("GATEWAY_SESSION__RESUME", "not available in this version"),
+        ("GATEWAY_ADMIN__TOKEN", "not available in this version"),
+    ],
+)
+def test_a_variable_that_is_no_setting_is_refused(tmp_path: Path, name: str, said: str) -> None:
+    [problem] = problems(tmp_path, GOOD, {name: "1"})
+    assert problem.source == name
+    assert said in problem.message
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("http://a:1", "is not JSON (line 1, column 1"),
+        ("[{", "is not JSON (line 1, column 3"),
+        ('[{"url": "http://a:1", "url": "http://b:1"}]', "twice"),
+        ('[{"url": "http://a:1", "weight": NaN}]', "NaN"),
+        ("", "is not JSON"),
+    ],
+)
+def test_bad_json_in_a_variable_is_one_problem(tmp_path: Path, value: str, said: str) -> None:
+    [problem] = inspect({"GATEWAY_ROUTER__REPLICAS": value}, tmp_path).problems
+    assert (problem.source, problem.key) == ("GATEWAY_ROUTER__REPLICAS", "router.replicas")
+    assert said in problem.message
+
+
+def test_a_section_in_a_variable_that_is_broken_json_is_one_problem(tmp_path: Path) -> None:
+    [problem] = inspect({"GATEWAY_ROUTER": "{"}, tmp_path).problems
+    assert problem.source == "GATEWAY_ROUTER"
+
+
+def test_the_environment_does_not_hide_what_is_wrong_with_the_file(tmp_path: Path) -> None:
+    found = problems(tmp_path, "router: [1]\n", {"GATEWAY_ROUTER__PORT": "1", **REPLICAS})
+    assert keys(found) == {"router"}
+
+
+def test_an_unreadable_file_does_not_hide_what_is_wrong_with_the_environment(tmp_path: Path) -> None:
+    found = problems(tmp_path, "router: [", {"GATEWAY_ROUTER__PORT": "x", "GATEWAY_SESSION__X": "1"})
+    assert {problem.source for problem in found} == {
+        "gateway.yaml",
+        "GATEWAY_ROUTER__PORT",
+        "GATEWAY_SESSION__X",
+    }
+
+
+def test_every_problem_is_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+    text = """\
+router:
+  prt: 1
+  replicas:
+    - url: ftp://a
+      weight: -1
+    - {url: 'http://b/x', max_sessions: 0, nmae: b}
+    - {weight: 1}
+    - {url: 'http://c', primary: true}
+    - {url: 'http://C/', primary: true}
+  health_check: {interval_seconds: 0}
+session:
+  idle_timeout_seconds: 10
+  connect_attempts: x
+"""
+    found = problems(tmp_path, text, {"GATEWAY_RUNTIME__MODE": "never", "GATEWAY_X__Y": "1"})
+    assert keys(found) == {
+        "router.prt",
+        "router.replicas[0].url",
+        "router.replicas[0].weight",
+        "router.replicas[1].url",
+        "router.replicas[1].max_sessions",
+        "router.replicas[1].nmae",
+        "router.replicas[2].url",
+        "router.replicas",
+        "router.health_check.interval_seconds",
+        "session.idle_timeout_seconds",
+        "session.connect_attempts",
+        "runtime.mode",
+        "",
+    }
+    assert [problem.message for problem in found if problem.key == "router.replicas"] != []
+    lines = [int(one.source.rpartition(":")[2]) for one in found if one.source.startswith("gateway.yaml:")]
+    assert lines == sorted(lines)
+    assert [one.source for one in found[-2:]] == ["GATEWAY_X__Y", "GATEWAY_RUNTIME__MODE"]
+
+
+SECRET = "hush-hush"
+
+
+@pytest.mark.parametrize(
+    ("text", "environ"),
+    [
+        (GOOD + f"clients: {{tokens: {SECRET}}}", {}),
+        (GOOD + f"clients: {{tokens: {{{SECRET}: 1}}}}", {}),
+        (GOOD + f"clients: {{tokens: ['{SECRET} with a space']}}", {}),
+        (GOOD + f"clients: {{tokens: [[{SECRET}]]}}", {}),
+        (GOOD + f"clients:\n  tokens: ['{SECRET}\n", {}),
+        (GOOD + f"clients:\n  tokens: [*{SECRET}]\n", {}),
+        (GOOD + f"clients:\n  tokens: [!{SECRET} x]\n", {}),
+        (GOOD + f"clients:\n  tokens: [&{SECRET}{SECRET}? ]: x\n", {}),
+        (GOOD + f"admin: {{token: {SECRET}}}", {}),
+        (GOOD + f"clients: {{token: {SECRET}}}", {}),
+        (GOOD, {"GATEWAY_CLIENTS__TOKENS": SECRET}),
+        (GOOD, {"GATEWAY_CLIENTS__TOKENS": f'["{SECRET}'}),
+        (GOOD, {"GATEWAY_CLIENTS__TOKENS": f'"{SECRET}"'}),
+        (GOOD, {"GATEWAY_CLIENTS__TOKENS": f'["{SECRET} x"]'}),
+        (GOOD, {"GATEWAY_CLIENTS__TOKEN": SECRET}),
+        (GOOD, {"GATEWAY_ADMIN__TOKEN": SECRET}),
+        (f"router: {{replicas: [{{url: 'http://user:{SECRET}@a:1'}}]}}", {}),
+        (f"router: {{replicas: [{{url: 'ftp://user:{SECRET}@a:1'}}]}}", {}),
+        (f"router: {{replicas: [{{url: 'user:{SECRET}@a:1'}}]}}", {}),
+        (f"router: {{replicas: [{{url: 'http://user:{SECRET}/@a:1/x'}}]}}", {}),
+        (f"router: {{replicas: [{{url: 'http://user:x {SECRET}@a:1'}}]}}", {}),
+        (f"router: {{replicas: ['http://user:{SECRET}@a:1']}}", {}),
+        (f"router: {{replicas: [{{url: 'http://u:{SECRET}@a'}}, {{url: 'http://u:{SECRET}@a'}}]}}", {}),
+        (
+            "router:\n  replicas:\n"
+            f"    - {{url: 'http://u:{SECRET}@a', primary: true}}\n    - {{url: 'http://b', primary: true}}\n",
+            {},
+        ),
+    ],
+)
+def test_secrets_are_in_no_message(tmp_path: Path, text: str, environ: dict[str, str]) -> None:
+    (tmp_path / "gateway.yaml").write_text(text)
+    with pytest.raises(SettingsInvalid) as invalid:
+        load(environ, tmp_path)
+    assert SECRET not in str(invalid.value)
+    assert SECRET not in repr(invalid.value.problems)
+    assert invalid.value.__cause__ is None
