@@ -10,6 +10,10 @@ from .premises import Premises
 from .server import ReplicaServer
 
 
+class ChildFailed(RuntimeError):
+    """The replica's process ended before it was ready."""
+
+
 class Body(Protocol):
     """One life of a replica, from start to kill or stop. A dead one is not used again."""
 

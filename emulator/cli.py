@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 import signal
 import socket
 import sys
@@ -97,10 +98,12 @@ def _parser() -> argparse.ArgumentParser:
 async def _serve(options: argparse.Namespace) -> int:
     names = names_of(options.replicas)
     farm = _farm(options, names)
-    with _control_socket(options.control_port) as control_socket:
+    _check_ready_file(options.ready_file)
+    stop = asyncio.Event()
+    with _control_socket(options.control_port) as control_socket, _signals(stop):
         try:
             async with farm:
-                await _run(farm, ControlServer(farm, control_socket), options)
+                await _run(farm, ControlServer(farm, control_socket), stop, options)
         except PortBusy as problem:
             raise BadCommand(f"{problem}: choose other ports with --port") from problem
     return 0
@@ -144,20 +147,23 @@ def _control_socket(port: int) -> Iterator[socket.socket]:
         yield bound
 
 
-async def _run(farm: Farm, control: ControlServer, options: argparse.Namespace) -> None:
-    """The control API is served until a signal comes."""
-    stop = asyncio.Event()
-    with _signals(stop):
-        async with asyncio.TaskGroup() as group:
-            serving = group.create_task(control.run())
-            async with asyncio.timeout(STARTUP_SECONDS):
-                await control.wait_until_up()
-            unsubscribe = _announce(farm, control.url, options)
-            waiting = group.create_task(stop.wait())
-            await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
-            waiting.cancel()
-            control.stop()
-        unsubscribe()
+def _check_ready_file(path: Path | None) -> None:
+    if path is not None and not os.access(path.parent, os.W_OK):
+        raise BadCommand(f"{path} cannot be written: choose another place with --ready-file")
+
+
+async def _run(farm: Farm, control: ControlServer, stop: asyncio.Event, options: argparse.Namespace) -> None:
+    """The control API is served until `stop` is set."""
+    async with asyncio.TaskGroup() as group:
+        serving = group.create_task(control.run())
+        async with asyncio.timeout(STARTUP_SECONDS):
+            await control.wait_until_up()
+        unsubscribe = _announce(farm, control.url, options)
+        waiting = group.create_task(stop.wait())
+        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        control.stop()
+    unsubscribe()
     if not options.json:
         _say("stopping")
 

@@ -16,8 +16,9 @@ from websockets.http11 import Request as Handshake
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
+from .board import Encounter
 from .conversation import Conversation
-from .faults import Encounter, Fault, Flaky, HealthHang, HealthStatus, Point, Reset, Stall, Warming
+from .faults import Fault, Flaky, HealthHang, HealthStatus, Point, Reset, Stall, Warming
 from .flaky import Plan, health_fault, session_plan
 from .premises import Premises
 from .spec import HEALTH_PATHS, MAX_MESSAGE_BYTES, SESSION_PATHS

@@ -7,7 +7,7 @@ Headers never get here, so neither do tokens and cookies.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .events import Event
@@ -49,34 +49,26 @@ def banner(farm: Farm, control_url: str) -> Iterator[str]:
     yield f"  curl -X POST {control_url}/reset"
 
 
+_SENTENCES: Mapping[str, str] = {
+    "state_changed": "{before} -> {after}",
+    "port_opened": "takes connections",
+    "port_closed": "refuses connections",
+    "fault_armed": "fault {fault} set",
+    "fault_lifted": "fault {fault} lifted",
+    "fault_struck": "fault {fault} strikes",
+    "session_opened": "opened",
+    "session_rejected": "rejected, all {capacity} places are taken",
+    "session_closed": "closed, code {code}",
+}
+
+
 def line_for(event: Event) -> str | None:
     """One line for an event worth a look, None for the rest."""
-    detail = event.detail
-    match event.kind:
-        case "state_changed":
-            text = f"{detail['before']} -> {detail['after']}"
-        case "port_opened":
-            text = "takes connections"
-        case "port_closed":
-            text = "refuses connections"
-        case "fault_armed":
-            text = f"fault {detail['fault']} set"
-        case "fault_lifted":
-            text = f"fault {detail['fault']} lifted"
-        case "fault_struck":
-            way = f" ({detail['way']})" if "way" in detail else ""
-            text = f"fault {detail['fault']} strikes{way}"
-        case "session_opened":
-            text = "opened"
-        case "session_rejected":
-            text = f"rejected, all {detail['capacity']} places are taken"
-        case "session_closed":
-            text = (
-                f"closed, code {detail['code']}"
-                if detail["code"] is not None
-                else "ended without a close frame"
-            )
-        case _:
-            return None
+    sentence = _SENTENCES.get(event.kind)
+    way = event.detail.get("way")
+    if sentence is None or way == "healthy":
+        return None
+    if event.kind == "session_closed" and event.detail["code"] is None:
+        sentence = "ended without a close frame"
     session = f" session {event.session}" if event.session is not None else ""
-    return f"{event.replica}{session}: {text}"
+    return f"{event.replica}{session}: {sentence.format_map(event.detail)}" + (f" ({way})" if way else "")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import struct
 from collections.abc import Iterator
 from typing import Any
@@ -22,13 +21,12 @@ from websockets.protocol import SEND_EOF, State
 from websockets.server import ServerProtocol
 
 from . import script
-from .faults import Abort, CloseSession, Encounter, Fault, Latency, Point, Reset, Stall
-from .messages import MediaInit, ServerMessage, encode, type_of
+from .board import Encounter
+from .faults import Abort, CloseSession, Fault, Latency, Point, Reset, Stall
+from .messages import MediaInit, ServerMessage, encode, type_in, type_of
 from .premises import Premises
 from .wire import Wire
 
-MAX_BACKLOG = 64
-"""Unanswered messages of a session; with that many waiting, its socket is not read."""
 CLOSE_SECONDS = 5.0
 """How long the client may take to answer a close frame."""
 
@@ -63,6 +61,7 @@ class Conversation:
         self._spoke_at = premises.now()
         self._fragments: list[bytes] = []
         self._is_text = True
+        self._is_garbled = False
         self._noted: set[str] = set()
         self._chunks = premises.spec.generation.chunks
 
@@ -103,7 +102,7 @@ class Conversation:
 
     async def _read(self, early: bytes) -> None:
         while True:
-            while self._talk.backlog >= MAX_BACKLOG and not self._talk.ended:
+            while self._talk.is_full and not self._talk.ended:
                 self._room.clear()
                 await self._room.wait()
             received = early or await self._wire.read()
@@ -117,8 +116,8 @@ class Conversation:
             await self._flush()
             if not received or (self._protocol.close_expected() and self._protocol.close_rcvd is not None):
                 return
-            if self._protocol.parser_exc is not None:
-                # The library has failed the connection: it sent its close frame and reads no more.
+            if self._protocol.parser_exc is not None or self._is_garbled:
+                # The connection was failed: the close frame has been sent, nothing is read any more.
                 sent = self._protocol.close_sent
                 if sent is not None:
                     self._record("close_sent", {"code": sent.code, "reason": sent.reason})
@@ -144,12 +143,19 @@ class Conversation:
             self._receive(data)
 
     def _receive(self, data: bytes) -> None:
-        if self._is_text:
-            self._record("message_received", {"type": _type_in(data), "size_bytes": len(data)})
-        else:
+        if not self._is_text:
             self._record("binary_received", {"size_bytes": len(data)})
+            message: str | bytes = data
+        else:
+            self._record("message_received", {"type": type_in(data), "size_bytes": len(data)})
+            try:
+                message = data.decode()
+            except UnicodeDecodeError:
+                self._is_garbled = True
+                self._protocol.fail(1007, "not UTF-8")
+                return
         if not self._talk.ended:
-            self._talk.receive(data.decode(errors="surrogateescape") if self._is_text else data)
+            self._talk.receive(message)
             self._wake.set()
 
     # Performing
@@ -192,7 +198,7 @@ class Conversation:
             case script.Wait(seconds=seconds):
                 await self._pass_time(seconds)
             case script.WaitUntilReady():
-                while self._premises.is_warming:
+                while self._premises.is_warming and not self._premises.closing:
                     await self._listen(self._premises.board.next_change(self._premises.now()))
             case script.Close(code=code, reason=reason):
                 await self._close(code, reason)
@@ -306,19 +312,18 @@ class Conversation:
             await asyncio.sleep(spec.ping_interval_seconds)
             if self._protocol.state is not State.OPEN:
                 continue
+            await self._wire.wait_while_paused()
             asked_at = self._premises.now()
-            self._protocol.send_ping(b"")
+            with contextlib.suppress(InvalidState):
+                self._protocol.send_ping(b"")
             self._wire.push(self._protocol.data_to_send())
             await asyncio.sleep(spec.ping_timeout_seconds)
-            if self._heard_at < asked_at and self._premises.running.is_set() and not self._is_full():
+            # A socket that we do not read by our own choice proves nothing by its silence.
+            if self._heard_at < asked_at and self._premises.running.is_set() and not self._talk.is_full:
                 self._record("close_sent", {"code": 1011, "reason": "keepalive ping timeout"})
                 self._protocol.fail(1011, "keepalive ping timeout")
                 self._wire.push([part for part in self._protocol.data_to_send() if part != SEND_EOF])
                 return
-
-    def _is_full(self) -> bool:
-        """The socket is not read by our own choice, so silence proves nothing."""
-        return self._talk.backlog >= MAX_BACKLOG
 
     def _record(self, kind: str, detail: dict[str, Any]) -> None:
         self._premises.record(kind, connection=self._connection, session=self._session, detail=detail)
@@ -333,13 +338,3 @@ def begun_frame(declared_bytes: int, sent_bytes: int) -> bytes:
     else:
         header = struct.pack("!BBQ", 0x82, 127, declared_bytes)
     return header + bytes(sent_bytes)
-
-
-def _type_in(data: bytes) -> str | None:
-    """The value of `type`, whatever the message is; None when it has none that could be shown."""
-    try:
-        message = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    found = message.get("type") if isinstance(message, dict) else None
-    return found if isinstance(found, str) and len(found) <= 100 else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Literal, Self
 
@@ -18,6 +18,7 @@ from .body import Body, LocalBody
 from .events import DEFAULT_CAPACITY, DEFAULT_LIMIT, EventLog, Page
 from .faults import Fault
 from .premises import Premises
+from .process import ProcessBody
 from .replica import Replica
 from .script import Generation
 from .server import reserve
@@ -106,7 +107,7 @@ class Farm:
         if self._runner is not None:
             await self._runner
 
-    # What the brief handle offers, by name
+    # By name
 
     def set_fault(self, name: str, fault: Fault) -> None:
         """`fault` stands on replica `name`."""
@@ -163,8 +164,10 @@ class Farm:
             replica.set_fault(fault)
         return replica
 
-    def _body(self, premises: Premises) -> Body:
+    def _body(self, premises: Premises, on_death: Callable[[Body], None]) -> Body:
         assert self._tasks is not None, "replicas start inside the farm"
+        if self._isolate == "process":
+            return ProcessBody(premises, self._tasks, on_death)
         return LocalBody(premises, self._tasks)
 
     async def _run(self) -> None:

@@ -1,8 +1,7 @@
-"""PURE. The faults as values, and the rule of when one strikes.
+"""PURE. The faults as values: what can be wrong with a replica, how much, when and how often.
 
-A fault is armed on a replica under its name; arming it again replaces it. It strikes at a point: a named
-place in the shell where the shell asks. What it does there is the shell's work; whether it is its turn is
-decided here, from the time and a random draw that come in as arguments.
+A fault strikes at a point: a named place in the shell where the shell asks (see board). What it does there
+is the shell's work. The fields that all of them have:
 
 - From `after_seconds` after arming, for `for_seconds`, it is live.
 - `probability` and `times` count opportunities: for faults of a session that is a session (decided once, at
@@ -14,8 +13,8 @@ its first
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
@@ -151,7 +150,7 @@ class Latency(Fault):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _SessionFault(Fault):
+class SessionFault(Fault):
     """A fault that strikes a session at a place of its life."""
 
     point: SessionPoint = "segment"
@@ -170,7 +169,7 @@ class _SessionFault(Fault):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stall(_SessionFault):
+class Stall(SessionFault):
     """The session goes quiet: nothing more is sent, the connection stays open and answers pings."""
 
     name: ClassVar[str] = "stall"
@@ -180,12 +179,12 @@ class Stall(_SessionFault):
     """What follows: the session goes on, or its connection is reset."""
 
     def __post_init__(self) -> None:
-        _SessionFault.__post_init__(self)
+        SessionFault.__post_init__(self)
         _check_seconds(self.seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Abort(_SessionFault):
+class Abort(SessionFault):
     """The connection is reset in the middle of a message: a frame is begun and not finished."""
 
     name: ClassVar[str] = "abort"
@@ -195,7 +194,7 @@ class Abort(_SessionFault):
     """What of it is sent."""
 
     def __post_init__(self) -> None:
-        _SessionFault.__post_init__(self)
+        SessionFault.__post_init__(self)
         if not 0 <= self.sent_bytes < self.declared_bytes:
             raise ValueError("sent_bytes must be 0 or more, and less than declared_bytes")
         if self.point == "upgrade":
@@ -203,7 +202,7 @@ class Abort(_SessionFault):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reset(_SessionFault):
+class Reset(SessionFault):
     """The connection is reset between two messages, or instead of the answer to the upgrade."""
 
     name: ClassVar[str] = "reset"
@@ -211,7 +210,7 @@ class Reset(_SessionFault):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CloseSession(_SessionFault):
+class CloseSession(SessionFault):
     """The replica closes the session with a code and a reason."""
 
     name: ClassVar[str] = "close"
@@ -221,7 +220,7 @@ class CloseSession(_SessionFault):
     """At most 123 bytes of UTF-8."""
 
     def __post_init__(self) -> None:
-        _SessionFault.__post_init__(self)
+        SessionFault.__post_init__(self)
         if self.code in NEVER_SENT or not (1000 <= self.code <= 1014 or 3000 <= self.code <= 4999):
             raise ValueError(f"code may be 1000 to 1003, 1007 to 1014 or 3000 to 4999, not {self.code}")
         if len(self.reason.encode()) > MAX_REASON_BYTES:
@@ -293,117 +292,3 @@ def describe(fault: Fault) -> str:
 def _check_seconds(seconds: float | None) -> None:
     if seconds is not None and seconds < 0:
         raise ValueError(f"seconds must be 0 or more, not {seconds}")
-
-
-@dataclass(slots=True)
-class Armed:
-    """A fault on a replica."""
-
-    fault: Fault
-    armed_at: float
-    """Monotonic seconds."""
-    struck: int = 0
-    """Opportunities taken so far."""
-
-    def is_live(self, now: float) -> bool:
-        """In its time, and not used up."""
-        begin = self.armed_at + self.fault.after_seconds
-        end = None if self.fault.for_seconds is None else begin + self.fault.for_seconds
-        used_up = self.fault.times is not None and self.struck >= self.fault.times
-        return begin <= now and (end is None or now < end) and not used_up
-
-    def changes_after(self, now: float) -> Iterator[float]:
-        """The moments after `now` at which it becomes live or stops being so."""
-        begin = self.armed_at + self.fault.after_seconds
-        if begin > now:
-            yield begin
-        if self.fault.for_seconds is not None and begin + self.fault.for_seconds > now:
-            yield begin + self.fault.for_seconds
-
-    def strikes(self, now: float, draw: Draw) -> bool:
-        """Whether it takes this opportunity; if so, it is counted."""
-        if not self.is_live(now) or (self.fault.probability < 1 and draw() >= self.fault.probability):
-            return False
-        self.struck += 1
-        return True
-
-
-@dataclass(slots=True)
-class Board:
-    """The faults armed on one replica. Owned and changed by the replica alone."""
-
-    armed: dict[str, Armed] = field(default_factory=dict)
-
-    def arm(self, fault: Fault, now: float) -> None:
-        """`fault` stands, in place of one of the same name."""
-        self.armed[fault.name] = Armed(fault, now)
-
-    def lift(self, name: str) -> bool:
-        """No fault of that name stands; tells whether one did."""
-        return self.armed.pop(name, None) is not None
-
-    def lift_all(self) -> None:
-        """No fault stands."""
-        self.armed.clear()
-
-    def live(self, kind: type[Fault], now: float) -> bool:
-        """Whether a fault of this kind is in its time."""
-        entry = self.armed.get(kind.name)
-        return entry is not None and entry.is_live(now)
-
-    def next_change(self, now: float) -> float | None:
-        """The next moment at which a fault becomes live or stops being so by the clock alone."""
-        return min((at for entry in self.armed.values() for at in entry.changes_after(now)), default=None)
-
-    def strike_health(self, now: float, draw: Draw) -> tuple[Fault, ...]:
-        """The faults that strike this health request, counted."""
-        return tuple(
-            entry.fault
-            for entry in self.armed.values()
-            if entry.fault.at is Point.HEALTH and entry.strikes(now, draw)
-        )
-
-
-@dataclass(slots=True)
-class Encounter:
-    """One session's meeting with the faults: each armed fault decides once whether this session is its
-    own."""
-
-    board: Board
-    draw: Draw
-    own: tuple[Fault, ...] = ()
-    """Faults of this session alone, drawn for it when it began."""
-    _decided: dict[int, tuple[Armed, bool]] = field(default_factory=dict)
-
-    def strike(self, point: Point, now: float, segment: int | None = None) -> tuple[Fault, ...]:
-        """The faults that strike at `point`, in the order of arming; `segment` is the number of the running
-        one."""
-        found = [fault for fault in self.own if _is_due(fault, point, segment)]
-        for entry in list(self.board.armed.values()):
-            if _is_due(entry.fault, point, segment) and self._is_mine(entry, now):
-                found.append(entry.fault)
-        return tuple(found)
-
-    def _is_mine(self, entry: Armed, now: float) -> bool:
-        known = self._decided.get(id(entry))
-        if known is not None:
-            # The entry is kept beside the verdict, so its id cannot be taken by another one meanwhile.
-            return known[1] and _in_time(entry, now)
-        if not entry.is_live(now):
-            return False
-        mine = entry.strikes(now, self.draw)
-        self._decided[id(entry)] = (entry, mine)
-        return mine
-
-
-def _in_time(entry: Armed, now: float) -> bool:
-    fault = entry.fault
-    return fault.for_seconds is None or now < entry.armed_at + fault.after_seconds + fault.for_seconds
-
-
-def _is_due(fault: Fault, point: Point, segment: int | None) -> bool:
-    at = fault.at
-    if at is Point.NOW:
-        return point in (Point.OPEN, Point.SEND, Point.NOW)
-    wanted = fault.segment if isinstance(fault, _SessionFault) else None
-    return at is point and (wanted is None or wanted == segment)

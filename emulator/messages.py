@@ -220,7 +220,7 @@ def parse_client_message(text: str | bytes) -> ClientMessage:
         return _client_messages.decode(text)
     except msgspec.ValidationError as error:
         raise NotInCatalogue(str(error)) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise NotJson(str(error)) from error
 
 
@@ -230,8 +230,23 @@ def parse_server_message(text: str | bytes) -> ServerMessage:
         return _server_messages.decode(text)
     except msgspec.ValidationError as error:
         raise NotInCatalogue(str(error)) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise NotJson(str(error)) from error
+
+
+class _Envelope(msgspec.Struct):
+    type: str
+
+
+_envelopes = msgspec.json.Decoder(_Envelope)
+
+
+def type_in(text: str | bytes) -> str | None:
+    """The value of `type` of any message, in this catalogue or not; None where there is none. Cheap."""
+    try:
+        return _envelopes.decode(text).type
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
 
 
 def encode(message: ClientMessage | ServerMessage) -> bytes:

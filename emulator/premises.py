@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from .faults import Board, Draw, Warming
+from .board import Board
+from .faults import Draw, Warming
 from .spec import ReplicaSpec
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 import time
 from collections.abc import Callable, Mapping
@@ -11,11 +12,14 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from .body import Body
+from .board import Board
+from .body import Body, ChildFailed
 from .events import EventLog
-from .faults import Board, Fault, Refuse, Warming, fields_of
+from .faults import Fault, Refuse, Warming, fields_of
 from .premises import Counters, Premises
 from .spec import ReplicaSpec
+
+logger = logging.getLogger("emulator")
 
 
 class State(StrEnum):
@@ -45,7 +49,7 @@ class Replica:
         self,
         spec: ReplicaSpec,
         log: EventLog,
-        make_body: Callable[[Premises], Body],
+        make_body: Callable[[Premises, Callable[[Body], None]], Body],
         reservation: socket.socket | None = None,
     ) -> None:
         self.spec = spec
@@ -152,7 +156,7 @@ class Replica:
             now = self._premises.now()
             plan = self._schedule
             if plan.start_at is not None and plan.start_at <= now:
-                await self.start(warming_seconds=plan.warming_seconds)
+                await self._start_again(plan.warming_seconds)
             elif plan.resume_at is not None and plan.resume_at <= now:
                 await self.resume()
             else:
@@ -160,6 +164,12 @@ class Replica:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(moments) - now if moments else None):
                         await self._due.wait()
+
+    async def _start_again(self, warming_seconds: float) -> None:
+        try:
+            await self.start(warming_seconds=warming_seconds)
+        except (OSError, TimeoutError, ChildFailed):
+            logger.exception("replica %s did not come back", self.name)
 
     async def start(self, *, warming_seconds: float = 0.0) -> None:
         """It runs, and warms up for so long. No-op when it runs already."""
@@ -170,8 +180,16 @@ class Replica:
             if warming_seconds > 0:
                 self.set_fault(Warming(for_seconds=warming_seconds))
             self._premises = Premises(self.spec, self._premises.board, self._premises.counters, self._record)
-            self._body = self._make_body(self._premises)
-            await self._body.start()
+            self._body = self._make_body(self._premises, self._died)
+            try:
+                await self._body.start()
+            except BaseException:
+                self._body = None
+                raise
+            if warming_seconds > 0:
+                # A process takes its time to start; the warm-up counts from when it is there.
+                self._premises.board.arm(Warming(for_seconds=warming_seconds), self._premises.now())
+                self._faults_changed()
             self._become(State.RUNNING)
 
     async def kill(self, *, restart_after_seconds: float | None = None, warming_seconds: float = 0.0) -> None:
@@ -241,6 +259,12 @@ class Replica:
         if self._reservation is not None:
             self._reservation.close()
             self._reservation = None
+
+    def _died(self, body: Body) -> None:
+        """Its process ended without being told to: somebody else's signal, or a crash."""
+        if self._body is body:
+            self._body = None
+            self._become(State.KILLED)
 
     def _become(self, state: State) -> None:
         if state is not self.state:

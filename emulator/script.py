@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import msgspec
+
 from . import media
 from .messages import (
     MIME_FMP4,
@@ -45,6 +47,8 @@ from .messages import (
 )
 
 MAX_STEPS = 1000
+MAX_BACKLOG = 64
+"""Unanswered messages of a session; with that many waiting, its socket is not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +169,17 @@ class Session:
     _waiting: deque[ClientMessage | _Malformed] = field(default_factory=deque)
 
     @property
+    def is_full(self) -> bool:
+        """No more should be read: as many messages wait as may wait. Prompts that a pause holds back do not
+        count, or the message that ends the pause could never come."""
+        held = (
+            sum(isinstance(message, SegmentPromptSource) for message in self._waiting) if self.paused else 0
+        )
+        return len(self._waiting) - held >= MAX_BACKLOG
+
+    @property
     def backlog(self) -> int:
-        """Messages received and not answered yet. The shell bounds it by not reading."""
+        """Messages received and not answered yet."""
         return len(self._waiting)
 
     def receive(self, data: str | bytes) -> None:
@@ -182,8 +195,17 @@ class Session:
         except NotInCatalogue as error:
             self._waiting.append(_Malformed(str(error), fatal=False))
             return
-        if self.init is None or not self._take_toggle(message):
-            self._waiting.append(message)
+        if self.init is not None and self._take_toggle(message):
+            return
+        if isinstance(message, SegmentPromptSource) and self.paused and self.backlog >= MAX_BACKLOG:
+            self._waiting.append(
+                _Malformed(f"{self.backlog} messages are waiting for the pause's end", fatal=False)
+            )
+            return
+        if isinstance(message, SessionInitV2):
+            # The picture has no influence on the media, and up to 32 MiB.
+            message = msgspec.structs.replace(message, initial_image=None)
+        self._waiting.append(message)
 
     def answers(self) -> Iterator[Action]:
         """What to do about all that was received and can be answered now. Lazy: each action is decided when

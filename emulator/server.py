@@ -18,6 +18,9 @@ READ_LIMIT_BYTES = 65536
 GOODBYE_SECONDS = 2.0
 """How long sessions get for their close frames when the server stops."""
 
+RETRY_SECONDS = 0.5
+"""Between tries to open a port that somebody else holds."""
+
 logger = logging.getLogger("emulator")
 
 
@@ -61,6 +64,7 @@ class ReplicaServer:
         self._ear = asyncio.Event()
         self._tender: asyncio.Task[None] | None = None
         self._dead = False
+        self._retry_at = 0.0
         self._following = asyncio.Lock()
 
     @property
@@ -147,7 +151,7 @@ class ReplicaServer:
 
     def _until_next_change(self) -> float | None:
         now = self._premises.now()
-        moments = [self._premises.board.next_change(now), self._premises.refuse_until]
+        moments = [self._premises.board.next_change(now), self._premises.refuse_until, self._retry_at]
         coming = [moment for moment in moments if moment is not None and moment > now]
         return min(coming) - now if coming else None
 
@@ -156,10 +160,19 @@ class ReplicaServer:
             if self._must_refuse():
                 self._close_port()
             elif self._listener is None and not self._dead:
-                await self._open_port()
+                await self._try_to_open_port()
         # Whoever waits for a fault to begin or end by the clock looks again too.
         for ear in self._premises.ears - {self._ear}:
             ear.set()
+
+    async def _try_to_open_port(self) -> None:
+        try:
+            await self._open_port()
+        except OSError as error:
+            # Somebody else took the port while it was closed.
+            self._retry_at = self._premises.now() + RETRY_SECONDS
+            spec = self._premises.spec
+            logger.warning("replica %s: port %d cannot be opened: %s", spec.name, spec.port, error)
 
     async def _open_port(self) -> None:
         spec = self._premises.spec

@@ -1,0 +1,143 @@
+"""The child's side of `--isolate process`: one replica, told by JSON lines on stdin, telling by lines on
+stdout.
+
+It lives no longer than its parent: Linux kills it with the parent, even while it is stopped; elsewhere the
+end of stdin ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+
+from .board import Armed, Board
+from .faults import fault_from
+from .premises import Counters, Premises
+from .server import ReplicaServer
+from .spec import ReplicaSpec
+
+PR_SET_PDEATHSIG = 1
+LINE_LIMIT_BYTES = 1024 * 1024
+
+logger = logging.getLogger("emulator")
+
+
+def main() -> int:
+    """Exit status 0 once told to stop or left alone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _die_with_parent()
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    asyncio.run(_run())
+    return 0
+
+
+def _die_with_parent() -> None:
+    if sys.platform != "linux":
+        return
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        # It died before the wish was registered.
+        os._exit(1)
+
+
+async def _run() -> None:
+    loop = asyncio.get_running_loop()
+    commands = asyncio.StreamReader(limit=LINE_LIMIT_BYTES)
+    pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin.buffer)
+    try:
+        first = await _next(commands)
+        if first is not None:
+            await _live(first, commands)
+    finally:
+        pipe.close()
+
+
+async def _live(first: dict[str, Any], commands: asyncio.StreamReader) -> None:
+    board = Board()
+    _copy(first["faults"], board)
+    counters = msgspec.convert(first["counters"], Counters)
+    counters.sessions = 0
+    spec = msgspec.convert(first["spec"], ReplicaSpec)
+    premises = Premises(spec, board, counters, _Teller(board, counters))
+    async with asyncio.TaskGroup() as tasks:
+        server = ReplicaServer(premises, tasks)
+        await server.start()
+        _say({"ready": True})
+        while (command := await _next(commands)) is not None and command["do"] != "stop":
+            match command["do"]:
+                case "faults":
+                    _copy(command["faults"], board)
+                    server.faults_changed()
+                case "settle":
+                    await server.settle()
+                    _say({"settled": command["number"]})
+                case unknown:
+                    logger.error("unknown command %r", unknown)
+        await server.stop()
+
+
+class _Teller:
+    """Records by telling the parent, with the counters as they are."""
+
+    def __init__(self, board: Board, counters: Counters) -> None:
+        self._board = board
+        self._counters = counters
+
+    def __call__(
+        self,
+        kind: str,
+        *,
+        connection: int | None = None,
+        session: int | None = None,
+        detail: Mapping[str, Any] | None = None,
+    ) -> None:
+        event = {"kind": kind, "connection": connection, "session": session, "detail": detail or {}}
+        struck = {name: entry.struck for name, entry in self._board.armed.items()}
+        _say({"event": event, "counters": asdict(self._counters), "struck": struck})
+
+
+def _copy(faults: list[dict[str, Any]], board: Board) -> None:
+    """The board is as the parent's; an entry that has not changed stays the same object, so that sessions
+    that have met it remember."""
+    wanted = {}
+    for entry in faults:
+        fault = fault_from(entry["name"], entry["fields"])
+        old = board.armed.get(entry["name"])
+        if old is not None and old.armed_at == entry["armed_at"] and old.fault == fault:
+            wanted[entry["name"]] = old
+        else:
+            wanted[entry["name"]] = Armed(fault, entry["armed_at"], entry["struck"])
+    board.armed.clear()
+    board.armed.update(wanted)
+
+
+async def _next(commands: asyncio.StreamReader) -> dict[str, Any] | None:
+    line = await commands.readline()
+    if not line.endswith(b"\n"):
+        return None
+    command: dict[str, Any] = msgspec.json.decode(line)
+    return command
+
+
+def _say(what: dict[str, Any]) -> None:
+    """The line is with the kernel. Blocks while the parent does not read, which it always does while it
+    lives."""
+    line = msgspec.json.encode(what) + b"\n"
+    with contextlib.suppress(BrokenPipeError):
+        while line:
+            line = line[os.write(1, line) :]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
