@@ -7,8 +7,9 @@ from typing import Annotated, Literal, Protocol
 import msgspec
 from litestar import Controller, Response, get
 from litestar.datastructures import CacheControlHeader
+from litestar.di import NamedDependency
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import Dependency, Parameter
+from litestar.params import QueryParameter, SkipValidation
 from litestar.status_codes import HTTP_503_SERVICE_UNAVAILABLE
 
 from gateway.replicas.monitor import HealthMonitor
@@ -89,12 +90,12 @@ class HealthController(Controller):
     )
     async def readyz(
         self,
-        registry: Annotated[ReplicaRegistry, Dependency(skip_validation=True)],
-        monitor: Annotated[HealthMonitor, Dependency(skip_validation=True)],
-        readiness: Annotated[Readiness, Dependency(skip_validation=True)],
+        registry: NamedDependency[SkipValidation[ReplicaRegistry]],
+        monitor: NamedDependency[SkipValidation[HealthMonitor]],
+        readiness: NamedDependency[SkipValidation[Readiness]],
         own: Annotated[
             bool,
-            Parameter(description="Look only at the gateway's own faults, not at its replicas."),
+            QueryParameter(description="Look only at the gateway's own faults, not at its replicas."),
         ] = False,
     ) -> Response[Ready | NotReady]:
         """200 when sessions may be sent here; 503 with the reason otherwise.

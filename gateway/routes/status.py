@@ -4,11 +4,12 @@ pages."""
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 from litestar import Controller, get
-from litestar.params import Dependency
+from litestar.di import NamedDependency
+from litestar.params import SkipValidation
 
 from gateway.replicas.model import Replica
 from gateway.replicas.registry import ReplicaRegistry
@@ -96,8 +97,8 @@ class StatusController(Controller):
     @get("/status", cache_control=NOT_CACHED)
     async def status(
         self,
-        registry: Annotated[ReplicaRegistry, Dependency(skip_validation=True)],
-        readiness: Annotated[Readiness, Dependency(skip_validation=True)],
+        registry: NamedDependency[SkipValidation[ReplicaRegistry]],
+        readiness: NamedDependency[SkipValidation[Readiness]],
     ) -> GatewayReport:
         """Every replica in order, unknown ones included; always 200."""
         replicas = registry.all()
@@ -111,8 +112,8 @@ class StatusController(Controller):
     @get("/router/replicas/sessions", cache_control=NOT_CACHED)
     async def replica_sessions(
         self,
-        registry: Annotated[ReplicaRegistry, Dependency(skip_validation=True)],
-        settings: Annotated[Settings, Dependency(skip_validation=True)],
+        registry: NamedDependency[SkipValidation[ReplicaRegistry]],
+        settings: NamedDependency[SkipValidation[Settings]],
     ) -> SessionsReport:
         """Session counts a replica. One without a limit of its own shows the gateway's,
         `admission.max_sessions`."""

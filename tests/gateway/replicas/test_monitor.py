@@ -12,7 +12,7 @@ from gateway.replicas.model import HealthPolicy, Replica, ReplicaEndpoint, Repli
 from gateway.replicas.monitor import HealthMonitor, run_health_check_loop
 from gateway.replicas.probes import HttpProbe, HttpxProbe
 from gateway.replicas.registry import ReplicaRegistry
-from tests.support.http_peer import answer, http_peer, keep_answering
+from tests.support.http_peer import Exchange, answer, http_peer, keep_answering
 from tests.support.manual_clock import ManualClock, settle
 from tests.support.waiting import eventually
 
@@ -25,7 +25,7 @@ Answer = str | BaseException | None | Callable[[], Awaitable[str | None]]
 
 
 class ScriptedProbe:
-    """Answers for each replica as told: None is ready, a text is the reason why not, an exception is raised."""
+    """Answers for each replica as told: None is ready, a text the reason why not, an exception is raised."""
 
     def __init__(self) -> None:
         self.answers: dict[str, Answer] = {}
@@ -45,7 +45,8 @@ class ScriptedProbe:
                 case None:
                     return 1.5, None
                 case "hangs":
-                    return await asyncio.Event().wait() and 0.0, None
+                    await asyncio.Event().wait()
+                    raise AssertionError("a hanging replica has answered")
                 case str() as reason:
                     return 1.5, reason
                 case BaseException() as error:
@@ -439,10 +440,10 @@ async def test_the_end_of_the_run_lets_those_who_wait_for_freshness_go() -> None
 
 
 async def test_cancelling_the_run_leaves_no_task_and_no_connection() -> None:
-    async with (
-        http_peer(keep_answering(answer())) as quick,
-        http_peer(lambda _: asyncio.Event().wait()) as hung,
-    ):  # type: ignore[arg-type, return-value]
+    async def hang(exchange: Exchange) -> None:
+        await asyncio.Event().wait()
+
+    async with http_peer(keep_answering(answer())) as quick, http_peer(hang) as hung:
         policy = HealthPolicy(timeout_seconds=PATIENCE)
         registry = ReplicaRegistry([ReplicaEndpoint(quick.url), ReplicaEndpoint(hung.url)])
         before = asyncio.all_tasks()
