@@ -33,14 +33,14 @@ class Checked:
     broken: tuple[Broken, ...]
 
 
-def check(tree: object, known_bad: Iterable[Path] = ()) -> Checked:
+def check(tree: dict[str, object], known_bad: Iterable[Path] = ()) -> Checked:
     """Every problem of `tree`. Nothing is said of the settings in `known_bad`: they have been told
     already.
     """
     silent = frozenset(known_bad)
     failed: set[Path] = set(silent)
     broken: dict[Broken, None] = {}
-    left = _text_keys(tree)
+    left: object = _text_keys(tree)
     for path, message in _later_keys(left):
         broken[path, message] = None
     for section, keys in LATER_KEYS.items():

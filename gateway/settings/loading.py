@@ -59,7 +59,7 @@ def inspect(environ: Mapping[str, str], directory: FilePath) -> Inspection:
     known_bad = set(variables.unreadable)
     if file and not file.readable and ("router", "replicas") not in variables.values:
         known_bad.add(("router", "replicas"))
-    checked = check(tree, known_bad)
+    checked = check(tree if isinstance(tree, dict) else {}, known_bad)
     found = [
         *(file.problems if file else ()),
         *variables.problems,

@@ -250,6 +250,7 @@ class AffinitySettings(Section):
     """`affinity`: what keeps a client on one replica."""
 
     key: Literal["none"] = "none"
+    """`none` lets each session go where the policy says."""
 
 
 class AdmissionSettings(Section):
@@ -274,6 +275,7 @@ class FleetSettings(Section):
     """`fleet`: how gateways meet."""
 
     backend: Literal["none"] = "none"
+    """`none` leaves each gateway by itself."""
 
 
 class DiscoverySettings(Section):

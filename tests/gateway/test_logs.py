@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import granian.log
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
@@ -74,6 +74,7 @@ def test_a_field_named_like_a_secret_is_hidden(name: str) -> None:
     assert log_line("event", **{name: "hush"}) == f"event {name}=***"
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_no_value_ends_a_line_or_adds_a_field(text: str) -> None:
     line = log_line("event", key=text, last=1)
@@ -82,6 +83,7 @@ def test_no_value_ends_a_line_or_adds_a_field(text: str) -> None:
     assert re.fullmatch(r'event key=([^\s"=\\]+|"([^"\\]|\\.)*") last=1', line)
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_escaped_text_is_printable(text: str) -> None:
     assert escape(text).isprintable()

@@ -317,7 +317,8 @@ SECRET = "hush-hush"
         (f"router: {{replicas: [{{url: 'http://u:{SECRET}@a'}}, {{url: 'http://u:{SECRET}@a'}}]}}", {}),
         (
             "router:\n  replicas:\n"
-            f"    - {{url: 'http://u:{SECRET}@a', primary: true}}\n    - {{url: 'http://b', primary: true}}\n",
+            f"    - {{url: 'http://u:{SECRET}@a', primary: true}}\n"
+            "    - {url: 'http://b', primary: true}\n",
             {},
         ),
     ],
