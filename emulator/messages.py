@@ -6,7 +6,7 @@ are not.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -201,6 +201,8 @@ ServerMessage = (
     | ErrorMessage
 )
 
+MessageT = TypeVar("MessageT")
+
 _client_messages = msgspec.json.Decoder(ClientMessage)
 _server_messages = msgspec.json.Decoder(ServerMessage)
 _encoder = msgspec.json.Encoder()
@@ -216,20 +218,22 @@ class NotInCatalogue(ValueError):
 
 def parse_client_message(text: str | bytes) -> ClientMessage:
     """The message in `text`. Raises NotJson or NotInCatalogue."""
-    try:
-        return _client_messages.decode(text)
-    except msgspec.ValidationError as error:
-        raise NotInCatalogue(str(error)) from error
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise NotJson(str(error)) from error
+    return _parse(text, _client_messages)
 
 
 def parse_server_message(text: str | bytes) -> ServerMessage:
     """The message in `text`; for clients and tests. Raises NotJson or NotInCatalogue."""
+    return _parse(text, _server_messages)
+
+
+def _parse(text: str | bytes, decoder: msgspec.json.Decoder[MessageT]) -> MessageT:
     try:
-        return _server_messages.decode(text)
-    except msgspec.ValidationError as error:
-        raise NotInCatalogue(str(error)) from error
+        try:
+            return decoder.decode(text)
+        except msgspec.ValidationError as error:
+            # The decoder gives up at the first thing that does not fit, with the rest unread.
+            msgspec.json.decode(text)
+            raise NotInCatalogue(str(error)) from error
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise NotJson(str(error)) from error
 

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.board import Board, Encounter
+from emulator.faults import (
+    Abort,
+    CloseSession,
+    Draw,
+    Fault,
+    Flaky,
+    HealthStatus,
+    Latency,
+    Point,
+    Refuse,
+    Stall,
+)
+
+
+def draws(*values: float) -> Draw:
+    """These numbers, then always 0."""
+    numbers: Iterator[float] = itertools.chain(values, itertools.repeat(0.0))
+    return lambda: next(numbers)
+
+
+def board_with(*faults: Fault, at: float = 100.0) -> Board:
+    board = Board()
+    for fault in faults:
+        board.arm(fault, at)
+    return board
+
+
+@pytest.mark.parametrize(
+    ("now", "live"), [(100, False), (104.9, False), (105, True), (114.9, True), (115, False), (1000, False)]
+)
+def test_a_fault_lives_from_after_seconds_for_so_long(now: float, live: bool) -> None:
+    assert board_with(Refuse(after_seconds=5, for_seconds=10)).live(Refuse, now) is live
+
+
+@pytest.mark.parametrize(("now", "expected"), [(100, 105), (105, 115), (115, None)])
+def test_the_next_change_is_known(now: float, expected: float | None) -> None:
+    assert board_with(Refuse(after_seconds=5, for_seconds=10)).next_change(now) == expected
+
+
+def test_a_fault_of_health_counts_requests() -> None:
+    board = board_with(HealthStatus(times=2))
+    struck = [bool(board.strike_health(100, draws())) for _ in range(4)]
+    assert struck == [True, True, False, False]
+
+
+def test_probability_is_a_share_of_the_opportunities() -> None:
+    board = board_with(HealthStatus(probability=0.3))
+    draw = draws(0.29, 0.3, 0.9, 0.0)
+    assert [bool(board.strike_health(100, draw)) for _ in range(4)] == [True, False, False, True]
+
+
+def test_arming_again_replaces_and_lifting_tells_whether_it_stood() -> None:
+    board = board_with(HealthStatus(status=500), HealthStatus(status=503))
+    assert [entry.fault for entry in board.armed.values()] == [HealthStatus(status=503)]
+    assert board.lift("health_status")
+    assert not board.lift("health_status")
+
+
+def test_a_session_decides_once_whether_a_fault_is_its_own() -> None:
+    board = board_with(Latency(probability=0.5))
+    encounter = Encounter(board, draws(0.4, 0.9, 0.9))
+    assert [len(encounter.strike(Point.SEND, 100)) for _ in range(3)] == [1, 1, 1]
+    spared = Encounter(board, draws(0.6, 0.1, 0.1))
+    assert [len(spared.strike(Point.SEND, 100)) for _ in range(3)] == [0, 0, 0]
+
+
+def test_times_counts_sessions_for_faults_of_a_session() -> None:
+    board = board_with(Latency(times=1))
+    first, second = Encounter(board, draws()), Encounter(board, draws())
+    assert first.strike(Point.SEND, 100)
+    assert not second.strike(Point.SEND, 100)
+    assert first.strike(Point.SEND, 100), "its own session keeps it"
+
+
+def test_a_session_feels_a_fault_no_longer_than_it_stands() -> None:
+    board = board_with(Latency(for_seconds=10))
+    encounter = Encounter(board, draws())
+    assert encounter.strike(Point.SEND, 105)
+    assert not encounter.strike(Point.SEND, 110)
+    board.arm(Latency(), 120)
+    assert encounter.strike(Point.SEND, 121)
+    board.lift("latency")
+    assert not encounter.strike(Point.SEND, 122)
+
+
+@pytest.mark.parametrize(
+    ("fault", "struck_at"),
+    [
+        (Abort(point="segment"), {Point.SEGMENT}),
+        (Abort(point="init"), {Point.INIT}),
+        (Abort(point="open"), {Point.OPEN}),
+        (Stall(point="upgrade"), {Point.UPGRADE}),
+        (CloseSession(point="now"), {Point.OPEN, Point.SEND, Point.NOW}),
+        (Latency(), {Point.SEND}),
+        (Refuse(), {Point.LISTEN}),
+        (Flaky(), set()),
+    ],
+)
+def test_a_fault_strikes_at_its_point(fault: Fault, struck_at: set[Point]) -> None:
+    assert {point for point in Point if Encounter(board_with(fault), draws()).strike(point, 100)} == struck_at
+
+
+def test_a_fault_may_be_for_one_segment() -> None:
+    encounter = Encounter(board_with(Abort(segment=2)), draws())
+    assert [bool(encounter.strike(Point.SEGMENT, 100, number)) for number in range(4)] == [
+        False,
+        False,
+        True,
+        False,
+    ]
+
+
+def test_a_sessions_own_faults_strike_without_the_board() -> None:
+    encounter = Encounter(Board(), draws(), own=(Abort(),))
+    assert encounter.strike(Point.SEGMENT, 0, 0) == (Abort(),)
+
+
+@given(st.integers(1, 20), st.lists(st.floats(0, 0.99), min_size=30, max_size=30), st.floats(0, 1))
+def test_a_fault_never_strikes_more_often_than_told(
+    times: int, numbers: list[float], probability: float
+) -> None:
+    board = board_with(HealthStatus(times=times, probability=probability))
+    draw = draws(*numbers)
+    assert sum(len(board.strike_health(100, draw)) for _ in range(30)) <= times

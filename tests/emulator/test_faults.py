@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from emulator import faults
+from emulator.faults import CATALOGUE, BadFault, Point, fault_from
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_fault_has_defaults_and_comes_back_from_its_fields(name: str) -> None:
+    fault = fault_from(name, {})
+    assert fault.name == name
+    assert isinstance(fault.at, Point)
+    assert fault_from(name, faults.fields_of(fault)) == fault
+    assert faults.describe(fault) == name
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_fault_says_what_it_does(name: str) -> None:
+    assert (CATALOGUE[name].__doc__ or "").strip().endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "text"),
+    [
+        ("stahl", {}, "there are: refuse, health_status"),
+        ("stall", {"secs": 1}, "stall has no field 'secs'; its fields: probability"),
+        ("stall", {"seconds": "1"}, "Expected `float | null`, got `str`"),
+        ("stall", {"seconds": -1}, "seconds must be 0 or more"),
+        ("stall", {"then": "explode"}, "Invalid enum value 'explode'"),
+        ("stall", {"point": "nowhere"}, "Invalid enum value 'nowhere'"),
+        ("stall", {"segment": -1}, "segment is a number from 0"),
+        ("stall", {"segment": 1, "point": "init"}, "goes with the point 'segment'"),
+        ("refuse", {"probability": 2}, "probability is a share from 0 to 1"),
+        ("refuse", {"after_seconds": -1}, "after_seconds must be 0 or more"),
+        ("refuse", {"for_seconds": 0}, "for_seconds must be more than 0"),
+        ("refuse", {"times": 0}, "times must be 1 or more"),
+        ("health_status", {"status": 101}, "from 200 to 599"),
+        ("health_hang", {"seconds": -1}, "seconds must be 0 or more"),
+        ("latency", {"jitter_seconds": -1}, "seconds must be 0 or more"),
+        ("abort", {"sent_bytes": 9, "declared_bytes": 9}, "less than declared_bytes"),
+        ("abort", {"point": "upgrade"}, "use reset"),
+        ("close", {"code": 1006}, "code may be"),
+        ("close", {"code": 999}, "code may be"),
+        ("close", {"reason": "ä" * 62}, "123 bytes"),
+        ("close", {"point": "upgrade"}, "use reset"),
+        ("flaky", {"sessions": 1.5}, "shares from 0 to 1"),
+    ],
+)
+def test_a_wrong_fault_is_refused_with_what_would_be_right(
+    name: str, fields: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(BadFault) as refusal:
+        fault_from(name, fields)
+    assert text in str(refusal.value)
+
+
+def test_a_description_names_what_differs_from_the_defaults() -> None:
+    assert faults.describe(faults.Stall(seconds=3, times=1)) == "stall times=1 seconds=3"

@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator import script
+from emulator.messages import ContinuationStateSnapshot, ErrorMessage, type_of
+from emulator.script import Close, Drop, Generation, Send, SendMedia, Session, Wait
+
+QUICK = Generation(segment_seconds=0, steps=2, chunks=2, chunk_bytes=16)
+OPENING = ["queue_status", "gpu_assigned", "ltx2_stream_start"]
+SEGMENT = [
+    "ltx2_segment_start",
+    "step_complete",
+    "step_complete",
+    "media_init",
+    "bytes",
+    "bytes",
+    "bytes",
+    "media_segment_complete",
+    "ltx2_segment_complete",
+]
+
+
+def prompt(text: str = "p", **fields: Any) -> dict[str, Any]:
+    return {"type": "segment_prompt_source", "prompt": text, **fields}
+
+
+def say(session: Session, *messages: Any) -> list[script.Action]:
+    """Feed all messages, then walk the answers."""
+    for message in messages:
+        session.receive(message if isinstance(message, (str, bytes)) else json.dumps(message))
+    return list(session.answers())
+
+
+def shape(actions: list[script.Action]) -> list[Any]:
+    """The actions by their types; waits left out."""
+    found: list[Any] = []
+    for action in actions:
+        match action:
+            case Send(message=ErrorMessage(code=code, retryable=retryable)):
+                found.append((code, retryable))
+            case Send(message=message):
+                found.append(type_of(message))
+            case SendMedia():
+                found.append("bytes")
+            case Close(code=code, reason=reason):
+                found.append((code, reason))
+            case Drop():
+                found.append("drop")
+            case _:
+                pass
+    return found
+
+
+def opened(generation: Generation = QUICK, **fields: Any) -> Session:
+    session = Session(generation)
+    assert shape(say(session, {"type": "session_init_v2", **fields})) == OPENING
+    return session
+
+
+SNAPSHOT = {"type": "snapshot_state"}
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        ([prompt()], SEGMENT),
+        ([prompt(), prompt()], SEGMENT + SEGMENT),
+        ([SNAPSHOT], [("internal_error", False)]),
+        ([prompt(), SNAPSHOT], [*SEGMENT, "continuation_state_snapshot"]),
+        ([{"type": "nonsense"}, SNAPSHOT], [("invalid_message", True), ("internal_error", False)]),
+        ([[]], [("invalid_message", True)]),
+        ([{"type": "session_init_v2"}], [("invalid_message", True)]),
+        ([{"type": "enhancement_updated", "enabled": True}], []),
+        (["not json", prompt()], ["ltx2_stream_complete", "drop"]),
+        ([b"binary"], ["ltx2_stream_complete", "drop"]),
+    ],
+)
+def test_an_open_session_answers_in_the_order_of_arrival(messages: list[Any], expected: list[Any]) -> None:
+    assert shape(say(opened(), *messages)) == expected
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        ("not json", ["drop"]),
+        (b"binary", ["drop"]),
+        (SNAPSHOT, [("invalid_message", False), (1003, "expected_session_init_v2")]),
+        (
+            {"type": "enhancement_updated", "enabled": True},
+            [("invalid_message", False), (1003, "expected_session_init_v2")],
+        ),
+        ({"type": "nonsense"}, [("invalid_message", False), (1003, "expected_session_init_v2")]),
+        (
+            {"type": "session_init_v2", "continuation_state": "x"},
+            [("invalid_message", False), (1003, "expected_session_init_v2")],
+        ),
+    ],
+)
+def test_an_opening_message_that_is_none_ends_the_session(first: Any, expected: list[Any]) -> None:
+    session = Session(QUICK)
+    assert shape(say(session, first)) == expected
+    assert say(session, {"type": "session_init_v2"}) == []
+
+
+def test_a_pause_holds_back_prompts_and_nothing_else() -> None:
+    session = opened()
+    pause = {"type": "generation_paused_updated", "paused": True}
+    assert shape(say(session, pause, prompt("1"), prompt("2"), SNAPSHOT)) == [("internal_error", False)]
+    go_on = {"type": "generation_paused_updated", "paused": False}
+    starts = [
+        a.message.prompt for a in say(session, go_on) if isinstance(a, Send) and hasattr(a.message, "prompt")
+    ]
+    assert starts == ["1", "2"]
+
+
+def test_a_paused_session_takes_a_bounded_number_of_prompts_and_can_still_be_resumed() -> None:
+    session = opened()
+    pause = {"type": "generation_paused_updated", "paused": True}
+    over = script.MAX_BACKLOG + 3
+    answers = say(session, pause, *[prompt()] * over)
+    assert shape(answers) == [("invalid_message", True)] * 3
+    assert not session.is_full
+
+
+def test_a_session_with_much_unanswered_asks_not_to_be_read() -> None:
+    session = opened()
+    for _ in range(script.MAX_BACKLOG):
+        session.receive(json.dumps(SNAPSHOT))
+    assert session.is_full
+    assert len(list(session.answers())) == script.MAX_BACKLOG
+    assert not session.is_full
+
+
+def test_a_segment_that_was_cut_short_never_happened() -> None:
+    session = opened()
+    session.receive(json.dumps(prompt()))
+    walk = session.answers()
+    while not isinstance(next(walk), SendMedia):
+        pass
+    assert (session.segment_idx, session.state) == (0, None)
+
+
+def test_a_given_state_is_returned_until_a_segment_replaces_it() -> None:
+    given_state = {"kind": "ltx2.v1", "payload": {"schema_version": 1, "segment_index": 3}}
+    session = opened(continuation_state=given_state)
+    (before,) = say(session, SNAPSHOT)
+    assert isinstance(before, Send)
+    assert isinstance(before.message, ContinuationStateSnapshot)
+    assert before.message.state.payload == given_state["payload"]
+    *_, after = say(session, prompt("p"), SNAPSHOT)
+    assert isinstance(after, Send)
+    assert isinstance(after.message, ContinuationStateSnapshot)
+    assert after.message.state.payload["segment_index"] == 0
+    assert after.message.state.payload["source_prompt"] == "p"
+
+
+@pytest.mark.parametrize(
+    ("asked", "steps"), [(None, 2), (0, 2), (1, 1), (7, 7), (-4, 1), (10**9, script.MAX_STEPS)]
+)
+def test_the_number_of_steps_is_the_prompts_within_bounds(asked: int | None, steps: int) -> None:
+    answers = say(opened(), prompt(num_inference_steps=asked))
+    assert shape(answers).count("step_complete") == steps
+
+
+@given(st.floats(0, 100), st.integers(1, 50), st.integers(1, 20))
+def test_a_segment_takes_the_time_it_is_told_to(seconds: float, steps: int, chunks: int) -> None:
+    session = opened(Generation(segment_seconds=seconds, steps=steps, chunks=chunks, chunk_bytes=1))
+    waits = sum(action.seconds for action in say(session, prompt()) if isinstance(action, Wait))
+    assert waits == pytest.approx(seconds)
+
+
+def test_a_segment_cap_ends_the_session() -> None:
+    session = opened(Generation(segment_seconds=0, steps=2, chunks=2, segment_cap=1))
+    assert shape(say(session, prompt(), prompt())) == [
+        *SEGMENT,
+        "ltx2_stream_complete",
+        (1000, "segment_cap"),
+    ]
+
+
+def test_silence_ends_the_session_in_band() -> None:
+    assert shape(list(opened().time_out())) == ["session_timeout", (1000, "session_timeout")]
+
+
+def test_a_session_too_many_is_told_so() -> None:
+    assert shape(list(script.rejection(1))) == [("session_rejected", False), (1013, "session_rejected")]
+
+
+def test_the_picture_is_not_kept() -> None:
+    session = opened(initial_image={"data": "x" * 1000})
+    assert session.init is not None
+    assert session.init.initial_image is None
+
+
+def test_legacy_mode_announces_pictures() -> None:
+    answers = say(opened(stream_mode="legacy_jpeg"), prompt())
+    modes = [a.message.mode for a in answers if isinstance(a, Send) and hasattr(a.message, "mode")]
+    assert modes == ["legacy_jpeg"]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"segment_seconds": -1}, {"steps": 0}, {"chunks": 0}, {"session_timeout_seconds": 0}]
+)
+def test_an_impossible_pace_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        Generation(**fields)
