@@ -145,7 +145,7 @@ class AsgiDoor:
         queue, send, work = self._queue, self._send, self._work
         while True:
             while queue:
-                if self._unwatched_bytes > MAX_UNWATCHED_BYTES and not self._readable.is_set():
+                if self._unwatched_bytes > MAX_UNWATCHED_BYTES and len(self._held) >= MAX_HELD_MESSAGES:
                     await self._readable.wait()
                     continue
                 message, size_bytes = queue.popleft()
@@ -163,7 +163,6 @@ class AsgiDoor:
     async def _read(self) -> None:
         receive, held = self._receive, self._held
         while True:
-            self._unwatched_bytes = 0
             message = await receive()
             if message["type"] == "websocket.disconnect":
                 self._gone = True
@@ -176,6 +175,7 @@ class AsgiDoor:
             held.append(Message(message["bytes"] if text is None else text))
             self._deliver_held()
             if len(held) >= MAX_HELD_MESSAGES:
+                self._unwatched_bytes = 0
                 await self._readable.wait()
 
     def _deliver_held(self) -> None:
