@@ -10,6 +10,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosedError
 
+from tests.support.close_codes import assert_in_table
 from tests.support.emulator_process import EmulatorProcess
 from tests.support.gateway_process import GatewayProcess
 from tests.support.streaming_client import Attempt, Outcome, drive_session, drive_until_complete
@@ -18,30 +19,6 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.e2e
 
 FAST = ("--segment-seconds", "0.05")
-
-TABLE: dict[int, set[str]] = {
-    1001: {"idle_timeout"},
-    1008: {"slow_consumer", "upstream_refused"},
-    1009: {"message_too_big"},
-    1011: {"replica_lost", "ping_timeout", "internal_error"},
-    1012: {"gateway_restarting"},
-    1013: {"no_healthy_replica", "queue_full", "queue_timeout"},
-}
-"""What the gateway itself may end a session with."""
-
-REPLICAS_OWN: dict[int, set[str]] = {1011: {"flaky"}, 1013: {"session_rejected"}}
-"""What the emulated replicas close with, which passes unchanged."""
-
-
-def assert_in_table(attempt: Attempt) -> None:
-    """A broken try ended in a way that the close-code table names."""
-    if attempt.status is not None:
-        assert attempt.status in (401, 403, 429, 500, 502, 503), attempt
-        return
-    assert attempt.fault is None, attempt
-    assert attempt.close_code is not None, attempt
-    allowed = TABLE.get(attempt.close_code, set()) | REPLICAS_OWN.get(attempt.close_code, set())
-    assert attempt.close_reason in allowed, attempt
 
 
 async def test_clients_that_try_again_all_complete_beside_a_flaky_replica(tmp_path: Path) -> None:

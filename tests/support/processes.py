@@ -155,10 +155,14 @@ class RunningProcess:
                 self.send_signal(signal.SIGTERM)
             with contextlib.suppress(AssertionError):
                 await self.wait(timeout)
+        self.kill_group()
+        return await self.wait(10)
+
+    def kill_group(self) -> None:
+        """SIGKILL whatever of the group is left; for a way out on which nothing can be awaited."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             # A group outlives its leader when a worker hangs; its number stays taken while a member lives.
             os.killpg(self.pid, signal.SIGKILL)
-        return await self.wait(10)
 
     async def __aenter__(self) -> Self:
         return self
