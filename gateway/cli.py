@@ -22,10 +22,11 @@ from gateway.runtime import refuse_unsupported
 from gateway.settings import (
     complain,
     inspect,
+    load_or_exit,
     long_running_steps,
     masked,
     resolve_runtime,
-    start_or_exit,
+    runtime_or_exit,
 )
 
 STATUS_TIMEOUT_SECONDS = 5.0
@@ -91,7 +92,8 @@ def _one_or_more(text: str) -> int:
 
 def serve(workers: int) -> int:
     """Serve until a signal ends it."""
-    settings = start_or_exit()
+    settings = load_or_exit()
+    runtime_or_exit(settings)
     try:
         address = _bindable_address(settings.router.host, settings.router.port)
     except OSError as error:

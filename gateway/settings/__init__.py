@@ -32,7 +32,6 @@ from gateway.settings.startup import (
     long_running_steps,
     resolve_runtime,
     runtime_or_exit,
-    start_or_exit,
 )
 
 __all__ = [
@@ -60,5 +59,4 @@ __all__ = [
     "masked",
     "resolve_runtime",
     "runtime_or_exit",
-    "start_or_exit",
 ]

@@ -6,37 +6,23 @@ Used by everything that starts the gateway, so that a refusal reads the same und
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gateway.errors import RuntimeRefused, SettingsInvalid
-from gateway.logs import ROOT, configure, escape, log_line
+from gateway.logs import escape
 from gateway.runtime import LongRunningStep, Resolved, refuse_unsupported, resolve
 from gateway.settings.loading import load
 from gateway.settings.settings import Settings
 
-logger = logging.getLogger(ROOT)
-
-
-def start_or_exit(environ: Mapping[str, str] | None = None, directory: Path | None = None) -> Settings:
-    """The settings of a process that may start: logging is set up, and each doubt about the host is logged.
-
-    SystemExit(1) after a line for each reason why it may not. The process's own environment and working
-    directory unless told otherwise; the same goes for the two steps that this takes.
-    """
-    settings = load_or_exit(environ, directory)
-    resolved = runtime_or_exit(settings, environ)
-    configure()
-    for warning in resolved.warnings:
-        logger.warning(log_line("runtime_doubtful", message=warning))
-    return settings
-
 
 def load_or_exit(environ: Mapping[str, str] | None = None, directory: Path | None = None) -> Settings:
-    """The settings, or SystemExit(1) after a line for each problem."""
+    """The settings, or SystemExit(1) after a line for each problem.
+
+    The process's own environment and working directory, unless told otherwise.
+    """
     try:
         return load(
             os.environ if environ is None else environ, Path.cwd() if directory is None else directory

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gateway.logs import ROOT
-from gateway.settings import load_or_exit, runtime_or_exit, start_or_exit
+from gateway.settings import load_or_exit, runtime_or_exit
 
 REPLICAS = {"GATEWAY_ROUTER__REPLICAS": '[{"url": "http://a:1"}]'}
-
-
-@pytest.fixture(autouse=True)
-def _logging_as_it_was() -> Iterator[None]:
-    logger = logging.getLogger(ROOT)
-    before = logger.handlers[:], logger.level, logger.propagate
-    yield
-    logger.handlers[:], logger.level, logger.propagate = before
 
 
 def test_each_problem_is_a_line_and_the_status_is_1(
@@ -54,15 +43,11 @@ def test_a_serverless_host_is_refused_in_one_line(tmp_path: Path, capsys: pytest
     assert "fleet membership" not in line
 
 
-def test_a_start_logs_each_doubt_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    settings = start_or_exit(REPLICAS | {"FLY_MACHINE_ID": "m"}, tmp_path)
-    assert settings.router.replicas[0].url == "http://a:1"
-    [line] = capsys.readouterr().err.splitlines()
-    assert " warning runtime_doubtful " in line
-    assert "FLY_MACHINE_ID" in line
-
-
-def test_a_start_without_doubt_is_silent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    start_or_exit(REPLICAS, tmp_path)
+def test_a_doubtful_host_starts_and_its_warning_is_for_the_caller_to_tell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resolved = runtime_or_exit(load_or_exit(REPLICAS, tmp_path), {"FLY_MACHINE_ID": "m"})
+    [warning] = resolved.warnings
+    assert "FLY_MACHINE_ID" in warning
     captured = capsys.readouterr()
     assert captured.out + captured.err == ""
