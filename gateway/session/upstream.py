@@ -194,9 +194,11 @@ class Upstream(WSListener):
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
         kind = frame.msg_type
-        if kind == WSMsgType.BINARY and frame.fin:
+        if frame.payload_size > self._max_message_bytes:
+            self._broken_off(transport)  # handed over although the library has refused it
+        elif kind == WSMsgType.BINARY and frame.fin and not self._parts:
             self._deliver(Message(frame.get_payload_as_bytes()))
-        elif kind == WSMsgType.TEXT and frame.fin:
+        elif kind == WSMsgType.TEXT and frame.fin and not self._parts:
             self._deliver_text(frame.get_payload_as_bytes())
         elif kind in (WSMsgType.BINARY, WSMsgType.TEXT, WSMsgType.CONTINUATION):
             self._join(kind, frame)
@@ -208,11 +210,8 @@ class Upstream(WSListener):
             self._close_received(transport, frame)
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
-        handshake: WSCloseHandshake | None = transport.close_handshake
-        sent: WSCloseInfo | None = handshake.sent if handshake is not None else None
-        if sent is not None and not self._close_sent:
-            # The library found the replica's frames in breach of the protocol and said so.
-            self.too_big = int(cast(int, sent.code)) == 1009
+        if transport.is_close_frame_sent and not self._close_sent:
+            self._broken_off(transport)
         self._parts.clear()
         self._deliver(Closed(None))
 
@@ -225,6 +224,16 @@ class Upstream(WSListener):
         self._write_paused = False
         if self._listener is not None:
             self._listener.upstream_resumed()
+
+    def _broken_off(self, transport: WSTransport) -> None:
+        """The library found the replica's frames in breach of the protocol and has told it: the connection is
+        lost, and an answer to that close is not the replica's own word.
+        """
+        handshake: WSCloseHandshake | None = transport.close_handshake
+        sent: WSCloseInfo | None = handshake.sent if handshake is not None else None
+        if self._closed is None:
+            self.too_big = sent is not None and int(cast(int, sent.code)) == 1009
+            self._deliver(Closed(None))
 
     def _join(self, kind: WSMsgType, frame: WSFrame) -> None:
         if kind != WSMsgType.CONTINUATION:
@@ -266,6 +275,9 @@ class Upstream(WSListener):
             self._transport.disconnect()
 
     def _close_received(self, transport: WSTransport, frame: WSFrame) -> None:
+        if transport.is_close_frame_sent and not self._close_sent:
+            self._broken_off(transport)
+            return
         code = int(cast(int, frame.get_close_code())) or _NO_CODE_GIVEN
         reason = frame.get_close_message()
         if not self._close_sent:
