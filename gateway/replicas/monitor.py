@@ -51,7 +51,6 @@ class _Watch:
     """A probe is to start as soon as none is under way."""
     reports: int = 0
     """Passive failures so far."""
-    probed: bool = False
     tasks: tuple[asyncio.Task[None], ...] = ()
 
     @property
@@ -106,7 +105,7 @@ class HealthMonitor:
             async with asyncio.TaskGroup() as group:
                 ticking = group.create_task(self._tick())
                 await self._follow(group)
-                self._first_round = {key for key, watch in self._watches.items() if not watch.probed}
+                self._first_round = set(self._watches)
                 self._update_first_round()
                 while not self._stopping:
                     await self._changed.wait()
@@ -124,7 +123,7 @@ class HealthMonitor:
             self._running = False
 
     def stop(self) -> None:
-        """Let `run` return once the probes under way have been recorded, and the first round is complete."""
+        """Start no further probe, and let `run` return once those under way have been recorded."""
         self._stopping = True
         self._changed.set()
 
@@ -195,7 +194,7 @@ class HealthMonitor:
     async def _probe_when_due(self, key: str, watch: _Watch) -> None:
         while True:
             await watch.due.wait()
-            if self._stopping and watch.probed:
+            if self._stopping:
                 return
             watch.due.clear()
             freezes, reports = self._freezes, watch.reports
@@ -213,7 +212,6 @@ class HealthMonitor:
                     recovery_threshold=self._policy.recovery_threshold,
                     latency_ms=latency_ms,
                 )
-            watch.probed = True
             self._count_as_probed(key)
 
     async def _ask(self, watch: _Watch) -> tuple[float, str | None]:
