@@ -30,7 +30,7 @@ class Traffic:
 
     def count(self, message: Message) -> None:
         self.messages += 1
-        self.size_bytes += len(message.data)
+        self.size_bytes += message.size_bytes
 
 
 class Bridge:
