@@ -96,9 +96,9 @@ def status_problem(status: int, *, expect_status: tuple[int, ...]) -> str | None
 class HttpxProbe:
     """Probes over kept-alive connections, one a replica. As a context manager it closes them all at its end.
 
-    Each replica has a transport of its own with room for one connection: a pool shared by all is searched from
-    end to end at each request. A bare transport also follows no redirect and uses no proxy of the environment:
-    a probe goes where the sessions go.
+    Each replica has a transport of its own with room for one connection: a pool shared by all is searched
+    from end to end at each request. A bare transport also follows no redirect and uses no proxy of the
+    environment: a probe goes where the sessions go.
     """
 
     def __init__(self, policy: HealthPolicy) -> None:
