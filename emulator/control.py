@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 import uvicorn
 from litestar import Litestar, Request, delete, get, post, put
-from litestar.di import Provide
+from litestar.di import NamedDependency, Provide
 from litestar.exceptions import (
     HTTPException,
     NotFoundException,
@@ -25,7 +25,7 @@ from litestar.exceptions import (
     ValidationException,
 )
 from litestar.openapi import OpenAPIConfig
-from litestar.params import Parameter
+from litestar.params import FromPath, QueryParameter
 
 from .events import DEFAULT_LIMIT, KINDS
 from .farm import Farm
@@ -34,6 +34,9 @@ from .replica import Replica
 
 OWN_HOSTS = ("127.0.0.1", "localhost", "::1")
 MAX_LIMIT = 10_000
+
+TheFarm = NamedDependency[Farm]
+"""The running farm, handed to each route."""
 
 BodyT = TypeVar("BodyT", bound=msgspec.Struct)
 
@@ -87,13 +90,13 @@ def index() -> dict[str, str]:
 
 
 @get("/replicas", sync_to_thread=False)
-def list_replicas(farm: Farm) -> list[dict[str, Any]]:
+def list_replicas(farm: TheFarm) -> list[dict[str, Any]]:
     """Every replica with its state, faults and counters."""
     return [replica.status() for replica in farm.replicas.values()]
 
 
 @get("/replicas/{name:str}", sync_to_thread=False)
-def show_replica(farm: Farm, name: str) -> dict[str, Any]:
+def show_replica(farm: TheFarm, name: FromPath[str]) -> dict[str, Any]:
     """One replica."""
     return _named(farm, name).status()
 
@@ -105,7 +108,9 @@ def list_faults() -> dict[str, Any]:
 
 
 @put("/replicas/{name:str}/faults/{fault:str}")
-async def arm(farm: Farm, name: str, fault: str, request: Request[Any, Any, Any]) -> dict[str, Any]:
+async def arm(
+    farm: TheFarm, name: FromPath[str], fault: FromPath[str], request: Request[Any, Any, Any]
+) -> dict[str, Any]:
     """The fault stands, with the fields in the body (a JSON object, or nothing for the defaults)."""
     replica = _named(farm, name)
     _known(fault)
@@ -118,7 +123,7 @@ async def arm(farm: Farm, name: str, fault: str, request: Request[Any, Any, Any]
 
 
 @delete("/replicas/{name:str}/faults/{fault:str}", status_code=200)
-async def lift(farm: Farm, name: str, fault: str) -> dict[str, Any]:
+async def lift(farm: TheFarm, name: FromPath[str], fault: FromPath[str]) -> dict[str, Any]:
     """The fault stands no longer; it need not have stood."""
     replica = _named(farm, name)
     replica.clear_fault(_known(fault))
@@ -127,7 +132,7 @@ async def lift(farm: Farm, name: str, fault: str) -> dict[str, Any]:
 
 
 @post("/replicas/{name:str}/kill", status_code=200)
-async def kill(farm: Farm, name: str, request: Request[Any, Any, Any]) -> dict[str, Any]:
+async def kill(farm: TheFarm, name: FromPath[str], request: Request[Any, Any, Any]) -> dict[str, Any]:
     """Every connection is reset and the port closed. Body: restart_after_seconds, warming_seconds."""
     replica = _named(farm, name)
     body = _body(await request.body(), KillBody)
@@ -136,7 +141,7 @@ async def kill(farm: Farm, name: str, request: Request[Any, Any, Any]) -> dict[s
 
 
 @post("/replicas/{name:str}/restart", status_code=200)
-async def restart(farm: Farm, name: str, request: Request[Any, Any, Any]) -> dict[str, Any]:
+async def restart(farm: TheFarm, name: FromPath[str], request: Request[Any, Any, Any]) -> dict[str, Any]:
     """Killed if it runs, then back. Body: after_seconds, warming_seconds."""
     replica = _named(farm, name)
     body = _body(await request.body(), RestartBody)
@@ -145,7 +150,7 @@ async def restart(farm: Farm, name: str, request: Request[Any, Any, Any]) -> dic
 
 
 @post("/replicas/{name:str}/pause", status_code=200)
-async def pause(farm: Farm, name: str, request: Request[Any, Any, Any]) -> dict[str, Any]:
+async def pause(farm: TheFarm, name: FromPath[str], request: Request[Any, Any, Any]) -> dict[str, Any]:
     """It stands still: takes connects, reads and writes nothing. Body: for_seconds."""
     replica = _named(farm, name)
     body = _body(await request.body(), PauseBody)
@@ -155,7 +160,7 @@ async def pause(farm: Farm, name: str, request: Request[Any, Any, Any]) -> dict[
 
 
 @post("/replicas/{name:str}/resume", status_code=200)
-async def resume(farm: Farm, name: str) -> dict[str, Any]:
+async def resume(farm: TheFarm, name: FromPath[str]) -> dict[str, Any]:
     """It goes on."""
     replica = _named(farm, name)
     if not await replica.resume():
@@ -164,7 +169,7 @@ async def resume(farm: Farm, name: str) -> dict[str, Any]:
 
 
 @post("/reset", status_code=200)
-async def reset(farm: Farm) -> list[dict[str, Any]]:
+async def reset(farm: TheFarm) -> list[dict[str, Any]]:
     """No faults (those of the command line neither), every replica running."""
     await farm.reset()
     return [replica.status() for replica in farm.replicas.values()]
@@ -172,10 +177,12 @@ async def reset(farm: Farm) -> list[dict[str, Any]]:
 
 @get("/events", sync_to_thread=False)
 def events(
-    farm: Farm,
-    after: Annotated[int, Parameter(ge=0, description="Only events with a higher number")] = 0,
-    replica: Annotated[str | None, Parameter(description="Only this replica's")] = None,
-    limit: Annotated[int, Parameter(ge=1, le=MAX_LIMIT, description="At most this many")] = DEFAULT_LIMIT,
+    farm: TheFarm,
+    after: Annotated[int, QueryParameter(ge=0, description="Only events with a higher number")] = 0,
+    replica: Annotated[str | None, QueryParameter(description="Only this replica's")] = None,
+    limit: Annotated[
+        int, QueryParameter(ge=1, le=MAX_LIMIT, description="At most this many")
+    ] = DEFAULT_LIMIT,
 ) -> dict[str, Any]:
     """What the replicas saw, oldest first. Ask again with `after` set to `last`."""
     if replica is not None:

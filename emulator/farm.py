@@ -50,6 +50,8 @@ class Farm:
         generation: Generation | None = None,
         subprotocols: Sequence[str] = (),
         faults: Mapping[str, Sequence[Fault]] | None = None,
+        ping_interval_seconds: float = 20.0,
+        ping_timeout_seconds: float = 20.0,
         isolate: Isolation = "none",
         event_capacity: int = DEFAULT_CAPACITY,
     ) -> None:
@@ -75,6 +77,8 @@ class Farm:
                 seed=seed,
                 generation=pace,
                 subprotocols=tuple(subprotocols),
+                ping_interval_seconds=ping_interval_seconds,
+                ping_timeout_seconds=ping_timeout_seconds,
             )
             for index, name in enumerate(names)
         ]

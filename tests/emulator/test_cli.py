@@ -1,0 +1,169 @@
+"""The command in a process of its own, as people start it."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from tests.emulator.sessions import session
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_SECONDS = 30
+COMMAND = [sys.executable, "-u", "-m", "emulator"]
+FREE = ["--port", "0", "--control-port", "0"]
+
+pytestmark = pytest.mark.e2e
+
+
+@contextmanager
+def emulator(*options: str) -> Iterator[subprocess.Popen[str]]:
+    """The command running; killed at the end if it still is."""
+    with subprocess.Popen(
+        [*COMMAND, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def lines_until_ready(process: subprocess.Popen[str]) -> list[str]:
+    assert process.stdout is not None
+    lines: list[str] = []
+    for line in process.stdout:
+        lines.append(line.rstrip("\n"))
+        if lines[-1] == "ready":
+            return lines
+    raise AssertionError(f"it ended before it was ready: {lines} {process.communicate()[1]}")
+
+
+def json_line(process: subprocess.Popen[str]) -> dict[str, Any]:
+    assert process.stdout is not None
+    return dict(json.loads(process.stdout.readline()))
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    return process.returncode, out, err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_it_tells_what_it_started_and_stops_cleanly(number: signal.Signals) -> None:
+    with emulator(*FREE, "--flaky", "b", "--segment-seconds", "0") as process:
+        text = "\n".join(lines_until_ready(process))
+        urls = re.findall(r"^  ([a-c]) +(http://127\.0\.0\.1:\d+)", text, re.MULTILINE)
+        assert [name for name, _ in urls] == ["a", "b", "c"]
+        assert "flaky" in text
+        async with session(urls[0][1].replace("http", "ws") + "/v1/stream") as client:
+            await client.open()
+            assert await client.segment("p")
+            process.send_signal(number)
+            end = await client.to_the_end()
+        assert (end.code, end.reason) == (1001, "going_away")
+        code, out, err = ended(process)
+    assert (code, err) == (0, "")
+    assert "a session 1: opened" in out
+
+
+def test_the_lines_for_breaking_a_replica_work_as_they_stand() -> None:
+    with emulator(*FREE) as process:
+        lines = lines_until_ready(process)
+        commands = [line.strip() for line in lines if line.startswith("  curl ")]
+        assert len(commands) >= 6
+        for command in commands:
+            subprocess.run(
+                command.replace("curl", "curl --silent --fail --noproxy '*'"),
+                shell=True,
+                check=True,
+                timeout=PATIENCE_SECONDS,
+                capture_output=True,
+            )
+
+
+async def test_programs_get_the_addresses_as_json(tmp_path: Path) -> None:
+    ready = tmp_path / "ready.json"
+    with emulator(*FREE, "--replicas", "2", "--json", "--ready-file", str(ready), "--down", "b") as process:
+        addresses = json_line(process)
+        assert json.loads(ready.read_text()) == addresses
+        assert addresses["pid"] == process.pid
+        a, b = addresses["replicas"]
+        async with httpx.AsyncClient(trust_env=False) as client:
+            assert (await client.get(a["url"] + "/health")).status_code == 200
+            with pytest.raises(httpx.ConnectError):
+                await client.get(b["url"] + "/health")
+            assert (await client.get(f"{addresses['control']}/replicas/b")).json()["refusing"]
+        process.terminate()
+        assert ended(process)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--control-port", "0", "--port", "BUSY"], "--port"),
+        (["--port", "0", "--control-port", "BUSY"], "--control-port"),
+        ([*FREE, "--flaky", "q"], "--flaky q: there is no such replica; there are: a, b, c"),
+        ([*FREE, "--ready-file", "/nowhere/at/all"], "--ready-file"),
+        (["--control-port", "0", "--port", "65535"], "--port and --replicas"),
+    ],
+)
+def test_what_cannot_start_is_told_in_one_line(options: list[str], text: str) -> None:
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = str(busy.getsockname()[1])
+        with emulator(*[port if option == "BUSY" else option for option in options]) as process:
+            code, out, err = ended(process)
+    assert (code, out) == (1, "")
+    assert err.startswith("emulator: ")
+    assert text in err
+    assert len(err.splitlines()) == 1
+    if "BUSY" in options:
+        assert port in err
+
+
+@pytest.mark.parametrize(
+    "options", [["--replicas", "0"], ["--port", "70000"], ["--segment-seconds", "-1"], ["--no-such"]]
+)
+def test_a_wrong_option_is_refused(options: list[str]) -> None:
+    with emulator(*options) as process:
+        code, _, err = ended(process)
+    assert code == 2
+    assert "Traceback" not in err
+
+
+async def test_isolated_replicas_die_with_the_command_even_by_sigkill_and_while_stopped() -> None:
+    with emulator(*FREE, "--replicas", "2", "--isolate", "process", "--json") as process:
+        addresses = json_line(process)
+        children = [psutil.Process(replica["pid"]) for replica in addresses["replicas"]]
+        assert {child.ppid() for child in children} == {process.pid}
+        async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
+            await client.post(f"{addresses['control']}/replicas/b/pause")
+        assert children[1].status() == psutil.STATUS_STOPPED
+        process.kill()
+        process.wait(timeout=PATIENCE_SECONDS)
+        _, alive = psutil.wait_procs(children, timeout=PATIENCE_SECONDS)
+        assert alive == []
+
+
+async def test_a_signal_to_the_whole_group_stops_isolated_replicas_in_order() -> None:
+    with emulator(*FREE, "--replicas", "2", "--isolate", "process", "--json") as process:
+        addresses = json_line(process)
+        url = addresses["replicas"][0]["url"]
+        async with session(url.replace("http", "ws") + "/v1/stream") as client:
+            await client.open()
+            process.send_signal(signal.SIGINT)
+            assert (await client.to_the_end()).code == 1001
+        assert ended(process)[0] == 0
