@@ -85,7 +85,7 @@ class Upstream(WSListener):
         self._abandoned = False
         self._write_paused = False
         self.sent_bytes = 0
-        """Payload bytes of the messages handed over so far."""
+        """What was handed over so far, as it counts in `unsent_bytes`: with the headers of its frames."""
         self.too_big = False
         """Whether the connection ended because the replica sent a message above the cap."""
 
@@ -119,8 +119,10 @@ class Upstream(WSListener):
             case Message(data=data):
                 self._send_message(transport, data)
             case Ping(payload=payload):
+                self.sent_bytes += _frame_bytes(len(payload))
                 transport.send_ping(payload)
             case Pong(payload=payload):
+                self.sent_bytes += _frame_bytes(len(payload))
                 transport.send_pong(payload)
             case Closed(code=code, reason=reason):
                 self._close_sent = True
@@ -174,16 +176,17 @@ class Upstream(WSListener):
 
     def _send_message(self, transport: WSTransport, data: str | bytes) -> None:
         kind = WSMsgType.TEXT if isinstance(data, str) else WSMsgType.BINARY
-        self.sent_bytes += len(data)
-        if len(data) <= FRAGMENT_BYTES // 4:
-            transport.send(kind, data)
+        whole = data.encode() if isinstance(data, str) and not data.isascii() else data
+        if len(whole) <= FRAGMENT_BYTES:
+            self.sent_bytes += _frame_bytes(len(whole))
+            transport.send(kind, whole)
             return
-        payload = memoryview(data.encode() if isinstance(data, str) else data)
+        payload = memoryview(whole.encode() if isinstance(whole, str) else whole)
         for start in range(0, len(payload), FRAGMENT_BYTES):
+            part = payload[start : start + FRAGMENT_BYTES]
+            self.sent_bytes += _frame_bytes(len(part))
             last = start + FRAGMENT_BYTES >= len(payload)
-            transport.send(
-                kind if start == 0 else WSMsgType.CONTINUATION, payload[start : start + FRAGMENT_BYTES], last
-            )
+            transport.send(kind if start == 0 else WSMsgType.CONTINUATION, part, last)
 
     # What picows calls.
 
@@ -294,6 +297,11 @@ class Upstream(WSListener):
             self._early.append(event)
         else:
             self._listener.upstream_event(event)
+
+
+def _frame_bytes(payload_bytes: int) -> int:
+    """A client's frame on the wire (RFC 6455, section 5.2): two octets, the longer length, the mask."""
+    return payload_bytes + (6 if payload_bytes < 126 else 8 if payload_bytes < 65_536 else 14)
 
 
 async def connect(
