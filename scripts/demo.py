@@ -1,7 +1,7 @@
-"""The gateway at work, for somebody who sees it for the first time: real processes, a real client, plain words.
+"""The gateway at work, for whoever sees it for the first time: real processes, real clients, plain words.
 
-Starts the emulator (three replicas, one of them flaky) and the gateway on free ports, lets clients stream through it,
-kills a replica under its sessions, and brings it back. Every step that is told is checked; exit status 0 when all held.
+Starts the emulator (three replicas, one of them flaky) and the gateway on free ports, lets clients stream,
+kills a replica under its sessions, and brings it back. What is told is checked; exit status 0 when all held.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tests.support.streaming_client import Attempt, Outcome, drive_until_complet
 from tests.support.waiting import eventually
 
 PROMPTS = ["a pier at dawn", "the same, in rain"]
+FLAKY = "   flaky: breaks about half of its sessions"
 LONG = ["a pier at dawn", "the same, in rain", "a gull lands", "the tide comes in", "night"]
 
 
@@ -34,6 +35,9 @@ class NotHeldError(Exception):
 async def main() -> int:
     """The exit status."""
     folder = Path(tempfile.mkdtemp(prefix="streamhold-demo-"))
+    EmulatorProcess.shows_log_on_failure = GatewayProcess.shows_log_on_failure = (
+        False  # it would bury the words
+    )
     emulator = EmulatorProcess(folder, "--flaky", "b", "--segment-seconds", "0.4")
     gateway: GatewayProcess | None = None
     try:
@@ -58,10 +62,11 @@ async def show(emulator: EmulatorProcess, gateway: GatewayProcess) -> None:
     """The demonstration itself."""
     print("Three emulated GPU replicas and one gateway are running on this machine, as real processes:")
     for name, url in emulator.urls.items():
-        print(
-            f"    replica {name}   {url}{'   (flaky: breaks about half of its sessions)' if name == 'b' else ''}"
-        )
+        print(f"    replica {name}   {url}{FLAKY if name == 'b' else ''}")
     print(f"    gateway     {gateway.http}")
+
+    for url in emulator.urls.values():
+        await gateway.until_status(url, "healthy")
 
     step(1, "Eight clients ask for a session at the same time.")
     outcomes, served = await crowd(emulator, gateway, 8)
@@ -72,7 +77,7 @@ async def show(emulator: EmulatorProcess, gateway: GatewayProcess) -> None:
     outcomes, served = await crowd(emulator, gateway, 6, prompts=LONG, kill="a")
     lost = [try_ for try_ in broken(outcomes) if try_.close_reason == "replica_lost"]
     held(bool(lost), "the sessions on the killed replica end with close 1011 replica_lost")
-    told(f"Its clients were told (close 1011 replica_lost), tried again, and all 6 were served to the end.")
+    told("Its clients were told (close 1011 replica_lost), tried again, and all 6 were served to the end.")
 
     step(3, "Six more clients come while a is dead.")
     outcomes, served = await crowd(emulator, gateway, 6)
@@ -103,7 +108,7 @@ async def crowd(
     prompts: Sequence[str] = PROMPTS,
     kill: str | None = None,
 ) -> tuple[list[Outcome], collections.Counter[str]]:
-    """What so many clients at once got, all complete in the end, and how many sessions each replica was given."""
+    """What so many clients got, all complete in the end, and how many sessions each replica was given."""
     before = await emulator.sessions_total()
     async with asyncio.TaskGroup() as tasks:
         driven = [
@@ -161,7 +166,7 @@ def shares(served: collections.Counter[str]) -> str:
 
 
 def run() -> int:
-    """Run `main` so that Ctrl-C and SIGTERM both clean up: the processes that were started end with this one."""
+    """Run `main` so that on Ctrl-C and on SIGTERM the processes that it started end with it."""
 
     async def cancelled_by_signals() -> int:
         task = asyncio.current_task()

@@ -159,6 +159,22 @@ async def test_a_lost_replica_is_1011_and_nothing_else_after_its_first_message(
         await gateway.until_no_sessions()
 
 
+async def test_a_reset_right_behind_data_is_noticed_at_once(tmp_path: Path) -> None:
+    """Data and reset are often read in one turn of the event loop, and a loop can lose the reset then."""
+    no_pings: dict[str, object] = {"session__ping_interval_seconds": 200}
+    async with (
+        ScriptedReplica() as replica,
+        GatewayProcess(tmp_path, [replica.url], settings=no_pings) as gateway,
+    ):
+        for size in (1_100, 16_000, 65_535, 65_536, 100_000) * 3:
+            async with raw_client(gateway.port) as client:
+                session = await replica.session()
+                await session.send("one")
+                assert await client.recv() == "one"
+                await session.abort_mid_message(announced_bytes=size)
+                assert await client.ended() == Ending(1011, "replica_lost"), size
+
+
 @pytest.mark.parametrize("how", ["mid-message", "reset", "end of stream"])
 async def test_a_replica_lost_before_its_first_message_is_told_in_band_too(tmp_path: Path, how: str) -> None:
     async with ScriptedReplica() as replica, GatewayProcess(tmp_path, [replica.url]) as gateway:

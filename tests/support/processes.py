@@ -46,6 +46,9 @@ def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 class RunningProcess:
     """One started command. As a context manager it leaves no process of its group behind."""
 
+    shows_log_on_failure = True
+    """Whether leaving the context by an exception prints what the process wrote."""
+
     def __init__(
         self,
         command: Sequence[str | Path],
@@ -171,7 +174,7 @@ class RunningProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop(timeout=10 if kind is None else 1)
-        if kind is not None:
+        if kind is not None and self.shows_log_on_failure:
             sys.stdout.write(
                 f"\n----- {' '.join(self.command)} ({self.returncode})\n{self.output()[-12000:]}\n"
             )

@@ -1,7 +1,7 @@
 """Lets a test look inside a Python process: read when one starts with this folder on its PYTHONPATH.
 
-Every process of the tree then answers on a Unix socket named by its pid with what is alive in it, as JSON. It is a
-thread that answers, so that an event loop that hangs is told as well.
+Every process of the tree then answers on a Unix socket named by its pid with what is alive in it, as JSON. A
+thread answers, so that an event loop that hangs is told as well.
 """
 
 from __future__ import annotations
