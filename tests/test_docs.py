@@ -1,0 +1,135 @@
+"""The documents say what the code does: tables, codes, links and commands are held against it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from emulator.faults import CATALOGUE, fault_from
+from gateway import errors
+from gateway.settings import load
+from scripts.reference import DOCS, TABLES, placed
+from tests.support.processes import BIN, ROOT, clean_environment
+
+README = (ROOT / "README.md").read_text()
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """The fenced blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def ended_sessions(
+    kind: type[errors.SessionEnded] = errors.SessionEnded,
+) -> Iterator[type[errors.SessionEnded]]:
+    """Every way in which the gateway ends a session: the classes that name a close reason of their own."""
+    if "close_reason" in vars(kind):
+        yield kind
+    for child in kind.__subclasses__():
+        yield from ended_sessions(child)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_made_from_the_code_is_up_to_date(name: str) -> None:
+    file, table = TABLES[name]
+    text = (DOCS / file).read_text()
+    assert text == placed(text, name, table()), "python -m scripts.reference makes it anew"
+
+
+@pytest.mark.parametrize("cause", list(ended_sessions()), ids=lambda cause: cause.__name__)
+def test_every_close_code_is_in_the_readme(cause: type[errors.SessionEnded]) -> None:
+    table = README.partition("## What a client sees")[2].partition("\n## ")[0]
+    rows = [row for row in table.splitlines() if f"`{cause.close_reason}`" in row]
+    assert rows, f"{cause.close_reason} is not in the table"
+    if cause not in (errors.ClientRefused, errors.GatewayDraining):  # told by status, before any close
+        assert any(f"close {cause.close_code} `{cause.close_reason}`" in row for row in rows), rows
+    if cause.code is not None and cause is not errors.InternalError:
+        assert f"`{cause.code}`" in table or f'"{cause.code}"' in table
+
+
+def test_every_link_leads_to_a_file() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+            assert target.startswith("https://") or (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_settings_in_the_readme_load(tmp_path: Path) -> None:
+    (example,) = blocks(README, "yaml")
+    (tmp_path / "gateway.yaml").write_text(example)
+    assert len(load({}, tmp_path).router.replicas) == 2
+
+
+def test_the_file_that_the_repository_ships_loads() -> None:
+    settings = load({}, ROOT)
+    assert [replica.name for replica in settings.router.replicas] == ["a", "b", "c"]
+    assert settings.router.host == "127.0.0.1"
+
+
+def test_every_program_in_the_readme_is_there() -> None:
+    for command in _commands():
+        program, *arguments = shlex.split(command, comments=True)
+        match program:
+            case "python":
+                assert arguments[0] == "-m"
+                assert (ROOT / arguments[1] / "__main__.py").exists(), command
+            case "granian":
+                assert (BIN / "granian").exists()
+                assert arguments == ["gateway.app:app"], "the verbatim command has no flags"
+            case "curl":
+                _check_curl(arguments)
+            case _:
+                assert (ROOT / program).is_file(), command
+    for script in re.findall(r"`(scripts/\w+)`", README):
+        assert (ROOT / script).is_file(), script
+
+
+def _commands() -> list[str]:
+    return [line for block in blocks(README, "bash") for line in block.splitlines() if line.strip()]
+
+
+def _check_curl(arguments: list[str]) -> None:
+    """A fault in a curl command exists and takes the fields that it is given."""
+    for argument in arguments:
+        if found := re.search(r"/faults/(\w+)$", argument):
+            body = arguments[arguments.index("-d") + 1] if "-d" in arguments else "{}"
+            fault_from(found[1], yaml.safe_load(body))
+
+
+def test_every_fault_in_an_example_exists() -> None:
+    for page in PAGES:
+        for name in re.findall(r"/faults/(\w+)", page.read_text()):
+            assert name in CATALOGUE, f"{page.name}: {name}"
+
+
+@pytest.mark.parametrize("command", [["gateway", "check"], ["gateway", "--help"], ["emulator", "--help"]])
+def test_the_programs_run_from_the_root(command: list[str]) -> None:
+    done = subprocess.run(
+        [BIN / "python", "-m", *command],
+        cwd=ROOT,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_ci_runs_the_readmes_second_command() -> None:
+    scripts = blocks(README, "bash")[0].splitlines()
+    second = scripts[1].split()[0]
+    assert second == "scripts/test"
+    assert second in (ROOT / ".ci" / "run").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_lines_of_a_page_fit_a_screen(page: Path) -> None:
+    for number, line in enumerate(page.read_text().splitlines(), start=1):
+        assert len(line) <= 130 or line.startswith("|"), f"{page.name}:{number}"
