@@ -1,0 +1,166 @@
+"""A drain: who is waited for, who is ended, and when."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gateway.errors import GatewayRestarting, SessionEnded
+from gateway.session import roster as module
+from gateway.session.roster import Roster
+from tests.gateway.session.virtual_time import VirtualTimeLoop
+from tests.support.manual_clock import settle
+
+LOOPS = {"virtual": VirtualTimeLoop}
+
+
+class Session:
+    """An open session that ends `lingers_seconds` after it was told to."""
+
+    def __init__(self, lingers_seconds: float = 0) -> None:
+        self.causes: list[SessionEnded] = []
+        self.told_at: float | None = None
+        self.over = asyncio.Event()
+        self._lingers_seconds = lingers_seconds
+
+    def fail(self, cause: SessionEnded) -> None:
+        loop = asyncio.get_running_loop()
+        self.causes.append(cause)
+        self.told_at = loop.time()
+        loop.call_later(self._lingers_seconds, self.over.set)
+
+
+async def hold(roster: Roster, session: Session, opens_after: float = 0) -> None:
+    """One session's life in the roster."""
+    with roster.entry() as entry:
+        if opens_after:
+            await asyncio.sleep(opens_after)
+        entry.opened(session)
+        await session.over.wait()
+
+
+async def test_sessions_are_listed_while_they_last() -> None:
+    roster = Roster()
+    assert len(roster) == 0
+    with roster.entry(), roster.entry():
+        assert len(roster) == 2
+    assert len(roster) == 0
+    with pytest.raises(ZeroDivisionError), roster.entry():
+        raise ZeroDivisionError
+    assert len(roster) == 0
+
+
+async def test_an_empty_roster_drains_at_once() -> None:
+    loop, roster = asyncio.get_running_loop(), Roster()
+    before = loop.time()
+    assert not roster.draining
+    await roster.drain(timeout_seconds=30, spread_seconds=2)
+    assert roster.draining
+    assert loop.time() == before
+
+
+async def test_sessions_may_go_on_and_the_drain_ends_with_the_last() -> None:
+    loop, roster, sessions = asyncio.get_running_loop(), Roster(), [Session(), Session()]
+    before = loop.time()
+    async with asyncio.TaskGroup() as tasks:
+        for session in sessions:
+            tasks.create_task(hold(roster, session))
+        await settle()
+        drain = tasks.create_task(roster.drain(timeout_seconds=30, spread_seconds=2))
+        await settle()
+        assert roster.draining
+        await asyncio.sleep(10)
+        sessions[0].over.set()
+        await asyncio.sleep(10)
+        assert not drain.done()
+        sessions[1].over.set()
+        await drain
+    assert loop.time() == before + 20
+    assert not roster.deadline_passed
+    assert [session.causes for session in sessions] == [[], []]
+
+
+async def test_at_the_deadline_the_rest_is_ended_spread_out() -> None:
+    loop, roster, sessions = asyncio.get_running_loop(), Roster(), [Session() for _ in range(4)]
+    before = loop.time()
+    async with asyncio.TaskGroup() as tasks:
+        for session in sessions:
+            tasks.create_task(hold(roster, session))
+        await settle()
+        await roster.drain(timeout_seconds=30, spread_seconds=2)
+    assert all(isinstance(session.causes[0], GatewayRestarting) for session in sessions)
+    assert all(len(session.causes) == 1 for session in sessions)
+    times = sorted(session.told_at - before for session in sessions if session.told_at is not None)
+    assert times == pytest.approx([30, 30.5, 31, 31.5])
+    assert len(roster) == 0
+
+
+async def test_a_session_that_still_opens_at_the_deadline_is_ended_as_it_opens() -> None:
+    roster, session = Roster(), Session()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(hold(roster, session, opens_after=32))
+        await settle()
+        await roster.drain(timeout_seconds=30, spread_seconds=2)
+        assert len(roster) == 0
+    assert [type(cause) for cause in session.causes] == [GatewayRestarting]
+
+
+async def test_a_session_that_opens_during_the_drain_is_ended_at_the_deadline() -> None:
+    loop, roster, session = asyncio.get_running_loop(), Roster(), Session()
+    before = loop.time()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(hold(roster, session, opens_after=10))
+        await settle()
+        await roster.drain(timeout_seconds=30, spread_seconds=2)
+    assert session.told_at == before + 30
+
+
+async def test_a_session_that_does_not_end_holds_the_drain_up_only_so_long() -> None:
+    loop, roster, session = asyncio.get_running_loop(), Roster(), Session(lingers_seconds=1000)
+    before = loop.time()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(hold(roster, session))
+        await settle()
+        await roster.drain(timeout_seconds=30, spread_seconds=2)
+        assert loop.time() <= before + 30 + 2 + module.FAREWELL_SECONDS + 0.001
+        assert len(roster) == 1
+
+
+async def test_hurrying_brings_the_deadline_forward_and_spreads_nothing() -> None:
+    loop, roster, sessions = asyncio.get_running_loop(), Roster(), [Session() for _ in range(3)]
+    before = loop.time()
+    async with asyncio.TaskGroup() as tasks:
+        for session in sessions:
+            tasks.create_task(hold(roster, session))
+        await settle()
+        drain = tasks.create_task(roster.drain(timeout_seconds=30, spread_seconds=2))
+        await asyncio.sleep(5)
+        roster.hurry()
+        await drain
+    assert [session.told_at for session in sessions] == [before + 5] * 3
+
+
+async def test_hurrying_in_the_middle_of_the_spread_ends_the_rest_at_once() -> None:
+    loop, roster, sessions = asyncio.get_running_loop(), Roster(), [Session() for _ in range(4)]
+    before = loop.time()
+    async with asyncio.TaskGroup() as tasks:
+        for session in sessions:
+            tasks.create_task(hold(roster, session))
+        await settle()
+        drain = tasks.create_task(roster.drain(timeout_seconds=30, spread_seconds=40))
+        await asyncio.sleep(31)
+        roster.hurry()
+        await drain
+    assert sorted(session.told_at or 0 for session in sessions) == [before + 30] + [before + 31] * 3
+
+
+async def test_a_cancelled_drain_leaves_no_task() -> None:
+    roster = Roster()
+    with roster.entry():
+        drain = asyncio.create_task(roster.drain(timeout_seconds=30, spread_seconds=2))
+        await settle()
+        drain.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await drain
+    assert asyncio.all_tasks() == {asyncio.current_task()}
