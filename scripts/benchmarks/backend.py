@@ -129,6 +129,8 @@ class _Source(_Session):
         transport = self._transport
         burst = 0
         while transport is not None and not (self._paused or self._done) and burst < BURST_BYTES:
+            if transport.underlying_transport.is_closing():
+                return
             # Not through picows: above 8 KiB it hands the transport a header that its next send writes over.
             transport.underlying_transport.write(self._frames[self._number % RING])
             self._number += 1
