@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from gateway import ReplicaEndpoint, RouterConfig
+from gateway.wiring import Gateway
 from tests.support.expectations import first_choice, refusal, told_in_band
 from tests.support.gateway_process import GatewayProcess
+from tests.support.in_process import gateway_in_process
 from tests.support.peer import Ending
 from tests.support.raw_client import raw_client
 from tests.support.scripted_replica import Hang, Health, Refuse, Reset, ScriptedReplica, UpgradeAnswer
@@ -192,3 +195,47 @@ async def test_least_sessions_fills_a_newcomer(tmp_path: Path) -> None:
 
 def _open_counts(replicas: Sequence[ScriptedReplica]) -> list[int]:
     return [replica.open_sessions for replica in replicas]
+
+
+# 14: replicas come and go
+
+
+async def test_a_stream_is_untouched_by_replicas_that_come_and_go(tmp_path: Path) -> None:
+    async with ScriptedReplica() as streaming, ScriptedReplica() as leaving, ScriptedReplica() as joining:
+        urls = {name: replica.url for name, replica in (("s", streaming), ("l", leaving), ("j", joining))}
+        endpoints = {name: ReplicaEndpoint(url, name) for name, url in urls.items()}
+        config = RouterConfig(
+            replicas=[endpoints["s"], endpoints["l"]],
+            health_check_interval_seconds=0.2,
+        )
+        async with gateway_in_process(config) as (gateway, port), AsyncExitStack() as stack:
+            client = await stack.enter_async_context(raw_client(port))
+            session = await streaming.session()
+            gateway.registry.drain(urls["s"])
+            on_leaving = await stack.enter_async_context(raw_client(port))
+            leaving_session = await leaving.session()
+
+            gateway.registry.reconcile([endpoints["s"], endpoints["j"]])
+            await eventually(lambda: _healthy(gateway, urls["j"]), "the newcomer is healthy")
+
+            # The stream on the replica that stays, and the session on the one that goes, both go on.
+            for peer, other in ((client, session), (on_leaving, leaving_session)):
+                await other.send(b"frame" * 20_000)
+                assert await peer.recv() == b"frame" * 20_000
+                await peer.send("and back")
+                assert await other.recv() == "and back"
+            # The removed one takes nobody any more; the newcomer does.
+            async with raw_client(port):
+                await joining.session()
+            assert len(leaving.upgrades) == 1
+            # With its last session it is gone.
+            assert gateway.registry.get(urls["l"]) is not None
+            await leaving_session.close(1000, "done")
+            assert await on_leaving.ended() == Ending(1000, "done")
+            await eventually(lambda: gateway.registry.get(urls["l"]) is None, "the removed replica is gone")
+            assert client.open
+
+
+def _healthy(gateway: Gateway, url: str) -> bool:
+    replica = gateway.registry.get(url)
+    return replica is not None and replica.is_healthy

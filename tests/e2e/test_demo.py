@@ -1,0 +1,47 @@
+"""The README's first command."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.processes import ROOT, RunningProcess
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.mark.timeout(150)
+async def test_the_demonstration_holds_and_says_so(tmp_path: Path) -> None:
+    async with RunningProcess(["scripts/run"], log=tmp_path / "run.log", cwd=ROOT) as demo:
+        assert await demo.wait(120) == 0, demo.output()
+        output = demo.output()
+        for told in (
+            "All 8 got every video segment",
+            "is killed",
+            "by the others",
+            "healthy again",
+            "All held",
+        ):
+            assert told in output, output
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_demonstration_that_is_stopped_leaves_no_process_behind(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    async with RunningProcess(["scripts/run"], log=tmp_path / "run.log", cwd=ROOT) as demo:
+        await demo.until(lambda: "\n1. " in demo.output(), "it has begun", timeout=40)
+        started: list[psutil.Process] = demo.tree()
+        assert len(started) >= 3, started
+        demo.send_signal(number, group=True)
+        assert await demo.wait(30) == 130, demo.output()
+        await eventually(lambda: not any(_alive(process) for process in started), "all of it is gone")
+        assert "Traceback" not in demo.output(), demo.output()
+
+
+def _alive(process: psutil.Process) -> bool:
+    return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
