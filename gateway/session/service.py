@@ -93,30 +93,35 @@ class SessionService:
                 await self._tell_in_band(door, request_id, NoHealthyReplica())
 
     async def _carry(self, door: Downstream, opened: Opened, entry: Entry, request_id: str) -> None:
+        with opened.lease:
+            try:
+                await self._join(door, opened, entry, request_id)
+            finally:
+                opened.upstream.abort()
+        await _flush(door)
+
+    async def _join(self, door: Downstream, opened: Opened, entry: Entry, request_id: str) -> None:
         upstream, replica = opened.upstream, opened.lease.replica
         began = asyncio.get_running_loop().time()
         bridge = Bridge(door, upstream, self.new_core(), self.limits)
         end: End | None = None
-        with opened.lease:
-            try:
-                await door.accept(bridge, upstream.subprotocol)
-                logger.info(
-                    log_line(
-                        "session_opened",
-                        replica=replica.name,
-                        request_id=request_id,
-                        client=client_address(door.request, self.proxies),
-                        path=door.request.raw_path,
-                        subprotocol=upstream.subprotocol,
-                    )
+        try:
+            await door.accept(bridge, upstream.subprotocol)
+            logger.info(
+                log_line(
+                    "session_opened",
+                    replica=replica.name,
+                    request_id=request_id,
+                    client=client_address(door.request, self.proxies),
+                    path=door.request.raw_path,
+                    subprotocol=upstream.subprotocol,
                 )
-                entry.opened(bridge)
-                end = await bridge.run()
-                await upstream.closed()
-            finally:
-                upstream.abort()
-                self._log_end(bridge, replica.name, request_id, end, began)
-        await _flush(door)
+            )
+            entry.opened(bridge)
+            end = await bridge.run()
+            await upstream.closed()
+        finally:
+            self._log_end(bridge, replica.name, request_id, end, began)
 
     def _log_end(self, bridge: Bridge, replica: str, request_id: str, end: End | None, began: float) -> None:
         logger.info(
