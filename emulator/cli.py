@@ -212,9 +212,11 @@ def _write_whole(path: Path, text: str) -> None:
 
 
 def _say(line: str) -> None:
-    # A reader that went away (`| head`) must not end the replicas.
-    with contextlib.suppress(BrokenPipeError):
+    try:
         print(line, flush=True)
+    except BrokenPipeError:
+        # A reader that went away (`| head`) does not end the replicas; from now on nobody is told anything.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _positive(text: str) -> int:

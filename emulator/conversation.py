@@ -121,7 +121,17 @@ class Conversation:
                 sent = self._protocol.close_sent
                 if sent is not None:
                     self._record("close_sent", {"code": sent.code, "reason": sent.reason})
+                await self._let_the_client_finish()
                 return
+
+    async def _let_the_client_finish(self) -> None:
+        """Bytes that came and were never read would turn our end of the connection into a reset, which takes
+        the close frame from a client that is still sending: so read on, and throw away."""
+        self._wire.end()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                while await self._wire.read():
+                    pass
 
     def _take(self, frame: object) -> None:
         if not isinstance(frame, Frame):
@@ -192,6 +202,7 @@ class Conversation:
                 if chunk == self._chunks - 1:
                     await self._strike(Point.SEGMENT, number)
                 await self._strike(Point.SEND)
+                await self._still_open()
                 self._protocol.send_binary(data)
                 await self._flush()
                 self._record("binary_sent", {"size_bytes": len(data), "segment_idx": number})
@@ -233,6 +244,7 @@ class Conversation:
 
     async def _send(self, message: ServerMessage) -> None:
         data = encode(message)
+        await self._still_open()
         self._protocol.send_text(data)
         await self._flush()
         detail: dict[str, Any] = {"type": type_of(message), "size_bytes": len(data)}
@@ -253,6 +265,12 @@ class Conversation:
         # The reader sees the answer, ends, and with it this task; else the deadline does.
         await asyncio.sleep(CLOSE_SECONDS)
         raise _Over
+
+    async def _still_open(self) -> None:
+        """Return while messages may be sent. Once the client has said goodbye, the reader ends this task."""
+        if self._protocol.state is not State.OPEN:
+            await asyncio.sleep(CLOSE_SECONDS)
+            raise _Over
 
     async def _flush(self) -> None:
         """What the protocol has to say is written; its parts stay together."""

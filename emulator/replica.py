@@ -15,7 +15,7 @@ from typing import Any
 from .board import Board
 from .body import Body, ChildFailed
 from .events import EventLog
-from .faults import Fault, Refuse, Warming, fields_of
+from .faults import Fault, Flaky, Warming, fields_of
 from .premises import Counters, Premises
 from .spec import ReplicaSpec
 
@@ -59,6 +59,7 @@ class Replica:
         self._premises = Premises(spec, Board(), Counters(), self._record)
         self._make_body = make_body
         self._body: Body | None = None
+        self._is_port_open = False
         self._schedule = _Schedule()
         self._due = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
@@ -102,7 +103,7 @@ class Replica:
             "url": self.url,
             "state": str(self.state),
             "warming": board.live(Warming, now),
-            "refusing": board.live(Refuse, now) or now < self._premises.refuse_until,
+            "refusing": self._body is not None and not self._is_port_open,
             "pid": self.pid,
             "capacity": self.spec.capacity,
             **asdict(counters),
@@ -128,6 +129,8 @@ class Replica:
     def clear_fault(self, name: str) -> bool:
         """No fault of that name stands; tells whether one did."""
         lifted = self._premises.board.lift(name)
+        if name == Flaky.name:
+            self._premises.refuse_until = 0.0
         if lifted:
             self._record("fault_lifted", detail={"fault": name})
             self._faults_changed()
@@ -181,6 +184,7 @@ class Replica:
                 self.set_fault(Warming(for_seconds=warming_seconds))
             self._premises = Premises(self.spec, self._premises.board, self._premises.counters, self._record)
             self._body = self._make_body(self._premises, self._died)
+            self._is_port_open = False
             try:
                 await self._body.start()
             except BaseException:
@@ -279,6 +283,8 @@ class Replica:
         session: int | None = None,
         detail: Mapping[str, Any] | None = None,
     ) -> None:
+        if kind in ("port_opened", "port_closed"):
+            self._is_port_open = kind == "port_opened"
         self._log.record(
             self.spec.name, kind, at=time.time(), connection=connection, session=session, detail=detail
         )

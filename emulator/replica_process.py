@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from .board import Armed, Board
-from .faults import fault_from
+from .faults import Flaky, fault_from
 from .premises import Counters, Premises
 from .server import ReplicaServer
 from .spec import ReplicaSpec
@@ -78,6 +78,8 @@ async def _live(first: dict[str, Any], commands: asyncio.StreamReader) -> None:
             match command["do"]:
                 case "faults":
                     _copy(command["faults"], board)
+                    if Flaky.name not in board.armed:
+                        premises.refuse_until = 0.0
                     server.faults_changed()
                 case "settle":
                     await server.settle()

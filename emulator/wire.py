@@ -73,6 +73,12 @@ class Wire:
                 raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NOTHING)
         self._writer.transport.abort()
 
+    def end(self) -> None:
+        """The other side sees the end of what we send; reading goes on."""
+        with contextlib.suppress(OSError):
+            if not self._writer.is_closing() and self._writer.can_write_eof():
+                self._writer.write_eof()
+
     def close(self) -> None:
         """What is buffered is still sent, then the connection ends."""
         self._writer.close()

@@ -167,3 +167,15 @@ async def test_a_signal_to_the_whole_group_stops_isolated_replicas_in_order() ->
             process.send_signal(signal.SIGINT)
             assert (await client.to_the_end()).code == 1001
         assert ended(process)[0] == 0
+
+
+def test_a_reader_that_goes_away_does_not_end_the_replicas() -> None:
+    with emulator(*FREE, "--segment-seconds", "0") as process:
+        lines = lines_until_ready(process)
+        control = next(line for line in lines if line.startswith("control API")).split()[2]
+        assert process.stdout is not None
+        process.stdout.close()
+        for _ in range(3):
+            assert httpx.post(f"{control}/replicas/a/restart", trust_env=False).status_code == 200
+        process.terminate()
+        assert process.wait(timeout=PATIENCE_SECONDS) == 0
