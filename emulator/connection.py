@@ -16,6 +16,7 @@ from websockets.http11 import Request as Handshake
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
+from . import health
 from .board import Encounter
 from .conversation import Conversation
 from .faults import Fault, Flaky, HealthHang, HealthStatus, Point, Reset, Stall, Warming
@@ -28,7 +29,6 @@ IDLE_SECONDS = 75.0
 """How long a connection may stay without a request."""
 HANDSHAKE_SECONDS = 10.0
 """How long a client may take to read an answer."""
-SERVICE = "ltx2-streaming-backend"
 
 
 async def serve(premises: Premises, wire: Wire, number: int) -> None:
@@ -136,49 +136,13 @@ class Connection:
         return False
 
     def _body_of(self, path: str, *, warming: bool) -> dict[str, Any]:
-        spec, sessions = self._premises.spec, self._premises.counters.sessions
-        ready = 0 if warming else 1
-        free = 1 if ready and sessions < spec.capacity else 0
-        match path:
-            case "/health":
-                status = "warming" if warming else "ok"
-                return {"status": status, "sessions": sessions, "stream_mode": "av_fmp4"}
-            case "/healthz":
-                return {"status": "ok", "service": SERVICE, "ts": datetime.now(UTC).isoformat()}
-            case "/readyz":
-                return {
-                    "status": "warming" if warming else "ready",
-                    "service": SERVICE,
-                    "ready_gpu_workers": ready,
-                    "total_gpus": 1,
-                    "available_gpus": free,
-                    "warmup_successful_gpus": ready,
-                    "warmup_failed_gpus": 0,
-                    "queue_size": 0,
-                    "ts": datetime.now(UTC).isoformat(),
-                }
-            case _:
-                return {
-                    "total_gpus": 1,
-                    "available_gpus": free,
-                    "queue_size": 0,
-                    "warmup_enabled": False,
-                    "warmup_successful_gpus": ready,
-                    "warmup_failed_gpus": 0,
-                    "gpu_status": {
-                        "0": {
-                            "ready": bool(ready),
-                            "available": bool(free),
-                            "client_count": sessions,
-                            "current_model_id": None,
-                            "process_alive": True,
-                            "warmup_enabled": False,
-                            "warmup_success": bool(ready),
-                            "warmup_error": None,
-                            "warmup_timings": {},
-                        }
-                    },
-                }
+        return health.body_of(
+            path,
+            warming=warming,
+            sessions=self._premises.counters.sessions,
+            capacity=self._premises.spec.capacity,
+            at=datetime.now(UTC).isoformat(),
+        )
 
     async def _respond(self, request: h11.Request, path: str, status: int, body: dict[str, Any]) -> bool:
         text = json.dumps(body, separators=(",", ":")).encode()
