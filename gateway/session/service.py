@@ -8,6 +8,7 @@ import logging
 import re
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from gateway.errors import GatewayDraining, InternalError, NoHealthyReplica, ReplicasFull, SessionEnded
@@ -25,9 +26,6 @@ from gateway.session.upstream import Refused
 from gateway.session.watch import Limits
 
 logger = logging.getLogger("streamhold.session")
-
-CLOSE_FLUSH_SECONDS = 2.0
-"""How long a client may take to take its last messages and the close frame."""
 
 REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
 """What is kept of a client's own X-Request-Id; anything else is replaced."""
@@ -59,7 +57,7 @@ class SessionService:
             logger.exception(log_line("session_failed", request_id=request_id))
             if door.accepted:
                 door.send(Closed(InternalError.close_code, InternalError.close_reason))
-                await _flush(door)
+                await self._flush(door)
             else:
                 await self._refuse(door, request_id, InternalError.http_status, InternalError.message)
 
@@ -98,7 +96,7 @@ class SessionService:
                 await self._join(door, opened, entry, request_id)
             finally:
                 opened.upstream.abort()
-        await _flush(door)
+        await self._flush(door)
 
     async def _join(self, door: Downstream, opened: Opened, entry: Entry, request_id: str) -> None:
         upstream, replica = opened.upstream, opened.lease.replica
@@ -159,7 +157,19 @@ class SessionService:
         if text := message_for(cause):
             door.send(Message(text))
         door.send(Closed(cause.close_code, cause.close_reason))
-        await _flush(door)
+        await self._flush(door)
+
+    async def _flush(self, door: Downstream) -> None:
+        """Return once the client has its last messages and the close, or has taken nothing for too long."""
+        loop = asyncio.get_running_loop()
+        while (since := door.stalled_since) is not None:
+            left = since + self.limits.slow_consumer_timeout_seconds - loop.time()
+            if left <= 0:
+                logger.info(log_line("close_not_taken", client=door.request.client_host))
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await door.flushed()
 
 
 class _Deaf:
@@ -173,14 +183,6 @@ class _Deaf:
 
     def downstream_resumed(self) -> None:
         """Nothing more is sent."""
-
-
-async def _flush(door: Downstream) -> None:
-    try:
-        async with asyncio.timeout(CLOSE_FLUSH_SECONDS):
-            await door.flushed()
-    except TimeoutError:
-        logger.info(log_line("close_not_taken", client=door.request.client_host))
 
 
 def _request_id(request: OpeningRequest) -> str:
