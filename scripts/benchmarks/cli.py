@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import resource
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -125,8 +126,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cores = Cores.split()
     os.sched_setaffinity(0, cores.load)
     OUTPUT.mkdir(parents=True, exist_ok=True)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        samples = runner.run(_rounds(Bench(effort, cores, OUTPUT), measures, proxies, rounds))
+    # Ended either way, it stops the proxy that it has started.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            samples = runner.run(_rounds(Bench(effort, cores, OUTPUT), measures, proxies, rounds))
+    except KeyboardInterrupt:
+        print("scripts/bench: interrupted", file=sys.stderr)
+        return 130
     results = Results(samples)
     about = _about(rounds, effort, cores, missing)
     table = results.markdown(about)
