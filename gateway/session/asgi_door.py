@@ -30,6 +30,14 @@ brings.
 MAX_UNWATCHED_BYTES = 4 * 1024 * 1024
 """What may be sent while no receive is pending, since a client that vanished then goes unnoticed."""
 
+QUIET_SECONDS = 0.25
+"""A close is sent once the client has said nothing for this long. The server cuts the connection right behind
+it, and where something of the client's is still under way, a reset makes its system throw away our last words
+unread.
+"""
+QUIET_TIMEOUT_SECONDS = 0.75
+"""How long a close waits for that at most."""
+
 _ABORTED = 1005
 """What Granian reports for a client that vanished; a close frame without a code arrives as 1000."""
 
@@ -63,6 +71,7 @@ class AsgiDoor:
         self._closing = False
         self._gone = False
         self._progress_at = 0.0
+        self._heard_at = 0.0
 
     async def run(self, serve: Callable[[AsgiDoor], Awaitable[None]]) -> None:
         """Serve one session: `serve` returns when it has ended, then the reader and the writer do."""
@@ -89,7 +98,7 @@ class AsgiDoor:
         assert self._tasks is not None, "accept belongs inside run()"
         self._listener = listener
         await self._send({"type": "websocket.accept", "subprotocol": subprotocol})
-        self._progress_at = self._loop.time()
+        self._progress_at = self._heard_at = self._loop.time()
         self._running = [self._tasks.create_task(self._read()), self._tasks.create_task(self._write())]
 
     def send(self, event: Event) -> None:
@@ -149,6 +158,8 @@ class AsgiDoor:
                     await self._readable.wait()
                     continue
                 message, size_bytes = queue.popleft()
+                if message["type"] == "websocket.close":
+                    await self._quiet()
                 self._unwatched_bytes += size_bytes
                 await send(message)
                 self._progress_at = self._loop.time()
@@ -164,6 +175,7 @@ class AsgiDoor:
         receive, held = self._receive, self._held
         while True:
             message = await receive()
+            self._heard_at = self._loop.time()
             if message["type"] == "websocket.disconnect":
                 self._gone = True
                 self._queue.clear()
@@ -177,6 +189,18 @@ class AsgiDoor:
             if len(held) >= MAX_HELD_MESSAGES:
                 self._unwatched_bytes = 0
                 await self._readable.wait()
+
+    async def _quiet(self) -> None:
+        """Return once the client is quiet, has left, or has been waited for long enough; it is read
+        meanwhile."""
+        self.resume_reading()
+        give_up_at = self._loop.time() + QUIET_TIMEOUT_SECONDS
+        while not self._gone:
+            now = self._loop.time()
+            wait = min(self._heard_at + QUIET_SECONDS, give_up_at) - now
+            if wait <= 0:
+                return
+            await asyncio.sleep(wait)
 
     def _deliver_held(self) -> None:
         assert self._listener is not None
