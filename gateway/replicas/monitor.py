@@ -32,7 +32,8 @@ from gateway.replicas.model import (
     normalised_url,
 )
 from gateway.replicas.probes import HttpProbe, HttpxProbe, RememberingProbe
-from gateway.replicas.registry import RegistryEvent, ReplicaGone, ReplicaJoined, ReplicaRegistry
+from gateway.replicas.events import RegistryEvent, ReplicaGone, ReplicaJoined
+from gateway.replicas.registry import ReplicaRegistry
 
 logger = logging.getLogger("streamhold.replicas")
 

@@ -24,7 +24,7 @@ def candidate(
 
 
 def chosen(policy: Policy, candidates: list[Candidate], ticket: int = 0) -> str:
-    choice = choose(policy, candidates, ticket=ticket)
+    choice = choose(policy, candidates, ticket=ticket, draw=0.0)
     assert isinstance(choice, Chosen)
     return choice.candidate.name
 
@@ -52,7 +52,7 @@ def test_an_unhealthy_draining_or_full_replica_is_never_chosen(
     policy: Policy, candidates: list[Candidate], ticket: int
 ) -> None:
     usable = [one for one in candidates if one.healthy and not one.draining]
-    match choose(policy, candidates, ticket=ticket):
+    match choose(policy, candidates, ticket=ticket, draw=0.0):
         case Chosen(one):
             assert one in usable
             assert one.max_sessions is None or one.sessions < one.max_sessions
@@ -68,9 +68,9 @@ def test_a_primary_with_room_goes_before_all_others(
     policy: Policy, candidates: list[Candidate], ticket: int
 ) -> None:
     primaries = [one for one in candidates if one.primary]
-    among_primaries = choose(policy, primaries, ticket=ticket)
+    among_primaries = choose(policy, primaries, ticket=ticket, draw=0.0)
     if isinstance(among_primaries, Chosen):
-        assert choose(policy, candidates, ticket=ticket) == among_primaries
+        assert choose(policy, candidates, ticket=ticket, draw=0.0) == among_primaries
 
 
 @given(replica_sets())
@@ -84,7 +84,7 @@ def test_priority_is_what_the_registry_selects(candidates: list[Candidate]) -> N
         replica.health = ReplicaHealth(ReplicaStatus.HEALTHY if one.healthy else ReplicaStatus.UNHEALTHY)
         replica.draining, replica.sessions = one.draining, one.sessions
     selected = registry.select()
-    choice = choose(Policy.PRIORITY, registry.candidates(), ticket=0)
+    choice = choose(Policy.PRIORITY, registry.candidates(), ticket=0, draw=0.0)
     assert (choice.candidate.url if isinstance(choice, Chosen) else None) == (selected and selected.url)
 
 
@@ -98,7 +98,7 @@ def test_round_robin_gives_each_its_turn(candidates: list[Candidate], start: int
 
 @given(replica_sets())
 def test_least_sessions_has_nobody_with_fewer_in_its_tier(candidates: list[Candidate]) -> None:
-    match choose(Policy.LEAST_SESSIONS, candidates, ticket=0):
+    match choose(Policy.LEAST_SESSIONS, candidates, ticket=0, draw=0.0):
         case Chosen(one):
             rivals = [
                 other
@@ -121,7 +121,7 @@ async def test_least_sessions_fills_a_newcomer() -> None:
         for replica in registry.all():
             await registry.record_success(replica, recovery_threshold=1, latency_ms=1)
         for ticket in range(count):
-            choice = choose(Policy.LEAST_SESSIONS, registry.candidates(), ticket=ticket)
+            choice = choose(Policy.LEAST_SESSIONS, registry.candidates(), ticket=ticket, draw=0.0)
             assert isinstance(choice, Chosen)
             registry.lease(choice.candidate.url).opened()
 
@@ -145,7 +145,7 @@ def test_an_unhealthy_primary_is_replaced_by_the_first_healthy_other() -> None:
 @pytest.mark.parametrize("policy", Policy)
 def test_full_and_unhealthy_are_told_apart(policy: Policy) -> None:
     full = candidate("a", sessions=1, max_sessions=1)
-    assert choose(policy, [full, candidate("b", healthy=False)], ticket=0) == AllFull()
-    assert choose(policy, [candidate("a", healthy=False)], ticket=0) == NoneHealthy()
-    assert choose(policy, [candidate("a", draining=True)], ticket=0) == NoneHealthy()
-    assert choose(policy, [], ticket=0) == NoneHealthy()
+    assert choose(policy, [full, candidate("b", healthy=False)], ticket=0, draw=0.0) == AllFull()
+    assert choose(policy, [candidate("a", healthy=False)], ticket=0, draw=0.0) == NoneHealthy()
+    assert choose(policy, [candidate("a", draining=True)], ticket=0, draw=0.0) == NoneHealthy()
+    assert choose(policy, [], ticket=0, draw=0.0) == NoneHealthy()
