@@ -38,7 +38,9 @@ class PlaceFreed:
 
 @dataclass(frozen=True, slots=True)
 class PlacesWithdrawn:
-    """The replica takes no new session: somebody drains it, or it was removed."""
+    """The replica takes no new session: somebody drains it, it was removed, it refuses for a moment, or it is
+    ejected. When the last two end is in `ReplicaRegistry.next_place_seconds`.
+    """
 
     url: str
 
