@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -93,33 +92,11 @@ def _one_or_more(text: str) -> int:
 def serve(workers: int) -> int:
     """Serve until a signal ends it."""
     settings = load_or_exit()
-    runtime_or_exit(settings)
-    try:
-        address = _bindable_address(settings.router.host, settings.router.port)
-    except OSError as error:
-        complain(
-            [f"router.host {settings.router.host}, router.port {settings.router.port}: {error.strerror}"]
-        )
-        return 1
-    router = settings.router.model_copy(update={"host": address})
+    runtime = runtime_or_exit(settings)
     from gateway import granian_host
 
-    granian_host.serve(settings.model_copy(update={"router": router}), workers=workers)
+    granian_host.serve(settings, runtime, workers=workers)
     return 0
-
-
-def _bindable_address(host: str, port: int) -> str:
-    """The IP address of `host`, on which `port` was free a moment ago. Raises OSError otherwise.
-
-    Granian takes no host names, and tells of a port that is taken by a traceback.
-    """
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    # A name such as localhost may have both; clients that know only one kind know the older.
-    family, _, _, _, address = min(found, key=lambda info: info[0] != socket.AF_INET)
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(address)
-    return str(address[0])
 
 
 def check(environ: Mapping[str, str], directory: Path, out: TextIO) -> int:

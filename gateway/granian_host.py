@@ -24,7 +24,8 @@ from typing import Any, NoReturn, Protocol
 
 from gateway.errors import RuntimeRefused
 from gateway.logs import configure, log_line
-from gateway.settings import Settings, runtime_or_exit
+from gateway.runtime import Resolved
+from gateway.settings import Settings, bindable_or_exit
 from gateway.wiring import Gateway
 
 logger = logging.getLogger("streamhold.host")
@@ -185,25 +186,22 @@ class SignalledDrain:
             self._stop()
 
 
-def hosted(settings: Settings) -> HostedApp:
-    """The gateway of `settings`, as Granian serves it. Exits with a line where this host cannot keep it
-    running."""
+def hosted(settings: Settings, runtime: Resolved) -> HostedApp:
+    """The gateway of `settings`, as Granian serves it, once the runtime's warnings have been told."""
     configure()
-    runtime = runtime_or_exit(settings)
     for warning in runtime.warnings:
         logger.warning(log_line("runtime_doubtful", mode=runtime.mode.value, message=warning))
     gateway = Gateway(settings)
     return HostedApp(gateway.app, gateway)
 
 
-def serve(settings: Settings, *, workers: int = 1) -> None:
+def serve(settings: Settings, runtime: Resolved, *, workers: int = 1) -> None:
     """Serve on router.host and router.port until a signal ends it; a second one, a second later, ends it at
-    once.
+    once. Exits with a line where they cannot be bound.
     """
+    address = bindable_or_exit(settings)
     from granian import Granian
     from granian.constants import Interfaces
-
-    runtime_or_exit(settings)
 
     class Server(Granian):  # type: ignore[misc,valid-type]  # its class depends on the platform
         """A main process that hands a second signal on to the workers that it waits for."""
@@ -221,9 +219,9 @@ def serve(settings: Settings, *, workers: int = 1) -> None:
 
     server = Server(
         "gateway.app:app",
-        address=settings.router.host,
+        address=address,
         port=settings.router.port,
         workers=workers,
         interface=Interfaces.RSGI,
     )
-    server.serve(target_loader=lambda: hosted(settings), wrap_loader=False)
+    server.serve(target_loader=lambda: hosted(settings, runtime), wrap_loader=False)

@@ -29,8 +29,15 @@ def build_router_app(config: RouterConfig, *, registry: ReplicaRegistry | None =
 
 
 def run_router(config: RouterConfig) -> None:
-    """Serve on `config.host` and `config.port` until a signal ends it."""
-    from gateway.granian_host import serve
-    from gateway.settings import Settings
+    """Serve on `config.host` and `config.port` until a signal ends it.
 
-    serve(Settings.for_router(config), workers=1)
+    Raises SystemExit, after a line on stderr, where this host cannot keep a gateway running or the address
+    cannot be bound.
+    """
+    from gateway.settings import Settings, runtime_or_exit
+
+    settings = Settings.for_router(config)
+    runtime = runtime_or_exit(settings)
+    from gateway.granian_host import serve
+
+    serve(settings, runtime, workers=1)

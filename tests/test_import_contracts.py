@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,11 @@ FORBIDDEN = {
     "gateway imports emulator": ("gateway/clock.py", "import emulator.faults", "two independent readings"),
     "emulator imports gateway": ("emulator/wire.py", "import gateway.errors", "two independent readings"),
     "a lower layer imports a higher": ("gateway/replicas/model.py", "import gateway.selection", "one way"),
-    "settings import what runs": ("gateway/settings/rules.py", "import gateway.replicas.probes", "that runs"),
+    "settings import what runs": (
+        "gateway/settings/sections.py",
+        "import gateway.replicas.probes",
+        "that runs",
+    ),
     "a pure file imports a clock": ("gateway/selection.py", "from time import monotonic", "stay pure"),
     "a pure file imports a socket": ("gateway/session/core.py", "import socket", "stay pure"),
     "a pure file reaches asyncio by ours": ("gateway/runtime.py", "import gateway.clock", "stay pure"),
@@ -63,6 +68,18 @@ def test_a_forbidden_import_breaks_its_contract(tree: Path, case: str) -> None:
         file.write_text(before)
     assert status == 1, output
     assert any(contract in part and "BROKEN" in part for part in output.splitlines()), output
+
+
+def test_a_file_that_calls_itself_pure_is_held_to_it() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (held,) = [contract["source_modules"] for contract in contracts if "stay pure" in contract["name"]]
+    claimed = {
+        ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        for package in ("gateway", "emulator")
+        for file in (ROOT / package).rglob("*.py")
+        if file.read_text().startswith('"""PURE.')
+    }
+    assert claimed <= set(held), f"not in the contract: {sorted(claimed - set(held))}"
 
 
 def test_a_new_module_must_be_given_its_layer(tree: Path) -> None:

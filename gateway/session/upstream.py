@@ -205,6 +205,8 @@ class Upstream(WSListener):
         kind = frame.msg_type
         if frame.payload_size > self._max_message_bytes:
             self._broken_off(transport)  # handed over although the library has refused it
+        elif frame.rsv1 or frame.rsv2 or frame.rsv3:
+            self._breach(1002, "reserved bits without an extension")
         elif kind == WSMsgType.BINARY and frame.fin and not self._parts:
             self._deliver(Message(frame.get_payload_as_bytes()))
         elif kind == WSMsgType.TEXT and frame.fin and not self._parts:

@@ -1,15 +1,17 @@
 """Settings: gateway.yaml under GATEWAY_* variables, checked whole, as one frozen value.
 
-The way of a configuration: `yaml_file` and `environment` read it, `loading` lays one over the other,
-`checking` and `rules` find what is wrong, `startup` prints that and ends the process.
+`environment` and `yaml_file` read the configuration. `loading` gives both to `Settings`, a pydantic-settings
+model, as its sources, and pydantic-settings lays the first over the second and validates. Its stock sources
+are not used: they read the process's own environment whatever is asked for, stop at the first bad variable,
+ignore misspelt ones, take a missing or empty file for no settings, and cannot say where a value came from.
 
-The models are plain pydantic ones. pydantic-settings would read the same sources, but it stops at the first
-bad variable, ignores misspelt ones, accepts a file that is missing or empty, and cannot say where a value
-came from; what would be left of it is a third of the start-up time.
+Where that fails, it has told one thing of many. So a second pass, `checking`, goes over what the sources came
+to and finds all that is wrong, between fields as well; `loading` puts the line of the file or the variable to
+each problem, and `startup` prints them and ends the process. Settings made by hand or `for_router` have their
+arguments for their only source, and keep the same rules.
 """
 
 from gateway.settings.loading import FILE_NAME, Inspection, inspect, load
-from gateway.settings.masking import masked
 from gateway.settings.sections import (
     AdminSettings,
     AdmissionSettings,
@@ -25,8 +27,9 @@ from gateway.settings.sections import (
     SelectionSettings,
     SessionSettings,
 )
-from gateway.settings.settings import Settings
+from gateway.settings.settings import Settings, masked
 from gateway.settings.startup import (
+    bindable_or_exit,
     complain,
     load_or_exit,
     long_running_steps,
@@ -51,6 +54,7 @@ __all__ = [
     "SelectionSettings",
     "SessionSettings",
     "Settings",
+    "bindable_or_exit",
     "complain",
     "inspect",
     "load",

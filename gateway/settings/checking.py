@@ -1,4 +1,4 @@
-"""PURE. Checks a whole configuration tree and finds everything wrong with it, not only the first thing.
+"""PURE. The second pass over a configuration: everything wrong with it, not only the first thing.
 
 pydantic checks no rule between fields while a field is wrong. So each setting that failed is put back to its
 default once its problem is noted, and the rules then look at what is left.
@@ -6,18 +6,26 @@ default once its problem is noted, and the rules then look at what is left.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from gateway.settings.rules import Broken
-from gateway.settings.sections import LATER_KEYS, LATER_VALUES
-from gateway.settings.settings import WITHOUT_RULES, Settings, broken_rules
-from gateway.settings.tree import Path, dotted, value_at, with_value, without
+from gateway.settings.sections import later_in, section_in
+from gateway.settings.settings import Broken, Settings, broken_rules
+from gateway.settings.tree import Path, Tree, dotted, with_value, without
 from gateway.settings.words import did_you_mean, in_words, listed, shown
+
+LATER_VALUES: Mapping[str, frozenset[str]] = {
+    "session.protocol": frozenset({"streaming"}),
+    "selection.policy": frozenset({"weighted", "p2c", "rendezvous"}),
+    "affinity.key": frozenset({"client_ip", "query", "header", "cookie", "init"}),
+    "fleet.backend": frozenset({"memory", "redis"}),
+    "discovery.kind": frozenset({"fleet", "cloudmap", "ecs"}),
+}
+"""Values that a later version knows, by their setting; for `affinity.key` the part before the colon."""
 
 _NOT_YET = "is not available in this version"
 _SECRETS: tuple[Path, ...] = (("clients", "tokens"),)
@@ -33,35 +41,37 @@ class Checked:
     broken: tuple[Broken, ...]
 
 
-def check(tree: dict[str, object], known_bad: Iterable[Path] = ()) -> Checked:
+def check(tree: Tree, known_bad: Iterable[Path] = ()) -> Checked:
     """Every problem of `tree`. Nothing is said of the settings in `known_bad`: they have been told
     already.
     """
     silent = frozenset(known_bad)
     failed: set[Path] = set(silent)
+    # A dict keeps the order, and tells once what comes up again in a later round.
     broken: dict[Broken, None] = {}
-    left: object = _text_keys(tree)
-    for path, message in _later_keys(left):
-        broken[path, message] = None
-    for section, keys in LATER_KEYS.items():
-        for key in keys:
-            left = without(left, (section, key))
-    left = _null_sections_empty(left, Settings)
-    while True:
-        try:
-            settings = Settings.model_validate(left, context=WITHOUT_RULES)
-            break
-        except ValidationError as error:
-            found = error.errors(include_url=False)
-        repaired = left
-        for details in found:
-            place = _place(details["loc"])
-            failed.add(place.setting)
-            if not any(place.told[: len(path)] == path for path in silent):
-                broken[place.told, _told(details, place)] = None
-            repaired = _put_back(repaired, place.setting)
-        # Each round removes what it complained of; a round that cannot would go on for ever.
-        left = repaired if repaired != left else {}
+    for key in tree:
+        if key not in Settings.model_fields:
+            broken[(key,), f"is not a setting{did_you_mean(key, Settings.model_fields)}"] = None
+    sections: dict[str, Any] = {}
+    for name, field in Settings.model_fields.items():
+        section = section_in(field.annotation)
+        while section is not None:
+            try:
+                sections[name] = section.model_validate(tree.get(name))
+                break
+            except ValidationError as error:
+                found = error.errors(include_url=False)
+            repaired = tree
+            for details in found:
+                place = _place((name, *details["loc"]))
+                failed.add(place.setting)
+                if not any(place.told[: len(path)] == path for path in silent):
+                    broken[place.told, _told(details, place)] = None
+                repaired = _put_back(repaired, place.setting)
+            # Each round removes what it complained of; a round that cannot would go on for ever.
+            tree = repaired if repaired != tree else {**tree, name: {}}
+    # Not validated: that would keep the rules, and they are what is to be told.
+    settings = Settings.model_construct(**sections)
     for rule in broken_rules(settings, failed):
         broken[rule] = None
     return Checked(settings, tuple(broken))
@@ -87,9 +97,10 @@ def _place(loc: tuple[str | int, ...]) -> _Place:
     holder: type[BaseModel] | None = None
     length = 0
     for part in loc:
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            holder = annotation
-            field = annotation.model_fields.get(str(part))
+        section = section_in(annotation)
+        if section is not None:
+            holder = section
+            field = section.model_fields.get(str(part))
             annotation = field.annotation if field is not None else None
         elif isinstance(part, int) and _entry_model(annotation) is not None:
             annotation = _entry_model(annotation)
@@ -103,16 +114,15 @@ def _place(loc: tuple[str | int, ...]) -> _Place:
 
 def _entry_model(annotation: Any) -> type[BaseModel] | None:
     """The section that each entry of a list is; None for lists of plain values."""
-    if get_origin(annotation) is not tuple:
-        return None
-    entry = get_args(annotation)[0]
-    return entry if isinstance(entry, type) and issubclass(entry, BaseModel) else None
+    return section_in(get_args(annotation)[0]) if get_origin(annotation) is tuple else None
 
 
 def _told(details: ErrorDetails, place: _Place) -> str:
     kind, value = details["type"], details["input"]
     key = str(place.setting[-1]) if place.setting else ""
     if kind in _NO_SUCH_KEY and place.holder is not None:
+        if key in later_in(place.holder):
+            return _NOT_YET
         return f"is not a setting{did_you_mean(key, place.holder.model_fields)}"
     if kind == "literal_error":
         return _choice(dotted(place.setting), value, tuple(map(str, get_args(place.annotation))))
@@ -130,7 +140,7 @@ def _choice(key: str, value: object, choices: tuple[str, ...]) -> str:
     return f"{allowed}, not {shown(value)}"
 
 
-def _put_back(tree: object, setting: Path) -> object:
+def _put_back(tree: Tree, setting: Path) -> Tree:
     """`tree` with the default for `setting`. A replica has none for its URL, and gets one that breaks no
     rule.
     """
@@ -145,33 +155,3 @@ def _put_back(tree: object, setting: Path) -> object:
 
 def _stand_in(index: int) -> str:
     return f"http://replica-{index}.invalid"
-
-
-def _later_keys(tree: object) -> Iterable[Broken]:
-    for section, keys in LATER_KEYS.items():
-        for key in sorted(keys):
-            if value_at(tree, (section, key)) is not None:
-                yield (section, key), _NOT_YET
-
-
-def _text_keys(tree: object) -> object:
-    """YAML reads the keys `1` and `on` as a number and a boolean; settings have names."""
-    match tree:
-        case dict():
-            return {str(key): _text_keys(item) for key, item in tree.items()}
-        case list():
-            return [_text_keys(item) for item in tree]
-        case _:
-            return tree
-
-
-def _null_sections_empty(tree: object, model: type[BaseModel]) -> object:
-    """A section whose every line is commented out reads as null, and means its defaults."""
-    if not isinstance(tree, dict):
-        return tree
-    filled = dict(tree)
-    for name, field in model.model_fields.items():
-        section = field.annotation
-        if name in filled and isinstance(section, type) and issubclass(section, BaseModel):
-            filled[name] = {} if filled[name] is None else _null_sections_empty(filled[name], section)
-    return filled

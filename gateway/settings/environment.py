@@ -1,5 +1,7 @@
 """PURE. Reads `GATEWAY_SECTION__FIELD` variables: where each value goes, and what is wrong with them.
 
+pydantic-settings' own reader stops at the first bad variable and ignores misspelt ones.
+
 Only names with `__` after `GATEWAY_` are ours, because others put variables beside them that are not:
 Kubernetes sets `GATEWAY_PORT=tcp://...` when a Service is called gateway. So `GATEWAY_CONFIG` is known by
 name, and a whole section as a JSON object (`GATEWAY_ROUTER={...}`) by its value. No message repeats a
@@ -15,11 +17,10 @@ from types import NoneType
 from typing import Any, NoReturn, get_args, get_origin
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from gateway.errors import Problem
-from gateway.settings.sections import LATER_KEYS
-from gateway.settings.tree import Path, dotted
+from gateway.settings.sections import later_in, section_in
+from gateway.settings.tree import Path, Tree, dotted, with_value
 from gateway.settings.words import did_you_mean
 
 PREFIX = "GATEWAY_"
@@ -31,12 +32,23 @@ class Variables:
     """What the environment sets."""
 
     values: dict[Path, object] = field(default_factory=dict)
-    """In the order in which they are laid over the file: the more specific one later."""
+    """In the order in which they are laid over one another: the more specific one later."""
     names: dict[Path, str] = field(default_factory=dict)
     """The variable behind each of `values`, and behind each value that could not be read."""
     problems: list[Problem] = field(default_factory=list)
     unreadable: set[Path] = field(default_factory=set)
     """Settings whose variable has a problem, so that nothing more is said of them."""
+
+    def tree(self) -> Tree:
+        """The values in their places."""
+        tree: Tree = {}
+        for path, value in self.values.items():
+            tree = with_value(tree, path, value)
+        return tree
+
+    def whole(self) -> list[Path]:
+        """The mappings that are set as one, and so replace the file's."""
+        return [path for path, value in self.values.items() if isinstance(value, dict)]
 
 
 def read_environment(environ: Mapping[str, str], model: type[BaseModel]) -> Variables:
@@ -49,7 +61,7 @@ def read_environment(environ: Mapping[str, str], model: type[BaseModel]) -> Vari
         if len(path) == 1 and not (path[0] in model.model_fields and value.lstrip().startswith("{")):
             continue
         annotation = _annotation_at(model, path) if name == name.upper() else None
-        if annotation is None and not _is_later(path):
+        if annotation is None and not _is_later(model, path):
             found.problems.append(Problem(name, "", _unknown(name, path, model)))
             continue
         found.names[path] = name
@@ -65,17 +77,16 @@ def _annotation_at(model: type[BaseModel], path: Path) -> Any:
     """The type of the setting at `path`, None where there is no such setting."""
     annotation: Any = model
     for part in path:
-        field_info: FieldInfo | None = None
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            field_info = annotation.model_fields.get(str(part))
+        section = section_in(annotation)
+        field_info = section.model_fields.get(str(part)) if section is not None else None
         if field_info is None:
             return None
         annotation = field_info.annotation
     return annotation
 
 
-def _is_later(path: Path) -> bool:
-    return len(path) == 2 and path[1] in LATER_KEYS.get(str(path[0]), ())
+def _is_later(model: type[BaseModel], path: Path) -> bool:
+    return path[-1] in later_in(_annotation_at(model, path[:-1]))
 
 
 def _decoded(value: str, annotation: Any) -> object:
@@ -88,7 +99,7 @@ def _decoded(value: str, annotation: Any) -> object:
     if container is tuple:
         example = '["/v1/stream", "/ws"]'
         kind = "list"
-    elif container is dict or (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+    elif container is dict or section_in(annotation) is not None:
         example = '{"path": "/health"}'
         kind = "mapping"
     else:
@@ -128,7 +139,7 @@ def _unknown(name: str, path: Path, model: type[BaseModel]) -> str:
 
 def _settings(model: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     for name, field_info in model.model_fields.items():
-        annotation = field_info.annotation
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            yield from _settings(annotation, (*above, name))
+        section = section_in(field_info.annotation)
+        if section is not None:
+            yield from _settings(section, (*above, name))
         yield (*above, name)

@@ -1,19 +1,26 @@
-"""Finds the configuration, lays the environment over the file, and says where each problem comes from."""
+"""Finds the configuration, has pydantic-settings lay the environment over the file, and says where each
+problem comes from.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path as FilePath
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from gateway.errors import Problem, SettingsInvalid
 from gateway.settings.checking import check
 from gateway.settings.environment import CONFIG, Variables, read_environment
-from gateway.settings.settings import Settings
-from gateway.settings.tree import Path, dotted, with_value
-from gateway.settings.words import STARTER
+from gateway.settings.settings import Broken, Settings
+from gateway.settings.tree import Path, Tree, dotted, value_at, without
+from gateway.settings.words import STARTER, not_a_mapping
 from gateway.settings.yaml_file import YamlFile, read_yaml_file
 
 FILE_NAME = "gateway.yaml"
@@ -51,22 +58,76 @@ def inspect(environ: Mapping[str, str], directory: FilePath) -> Inspection:
     file = _file(environ, directory)
     sources = tuple(name for name in (file.source if file else "", *variables.names.values()) if name)
     if file is None and not sources and not variables.problems:
-        return Inspection(_defaults(), (_no_configuration(directory),), ())
+        return Inspection(check({}).settings, (_no_configuration(directory),), ())
 
-    tree: object = file.tree if file else {}
-    for path, value in variables.values.items():
-        tree = with_value(tree, path, value)
-    known_bad = set(variables.unreadable)
-    if file and not file.readable and ("router", "replicas") not in variables.values:
-        known_bad.add(("router", "replicas"))
-    checked = check(tree if isinstance(tree, dict) else {}, known_bad)
-    found = [
-        *(file.problems if file else ()),
-        *variables.problems,
-        *(Problem(_source(path, variables, file), dotted(path), text) for path, text in checked.broken),
-    ]
-    problems = [Problem(one.source, one.key, _CREDENTIALS.sub(r"\1***@", one.message)) for one in found]
-    return Inspection(checked.settings, tuple(sorted(problems, key=_line)), sources)
+    told = [*(file.problems if file else ()), *variables.problems]
+    written = FileSource(Settings, file.tree if file else {}, variables)
+    layers = Layers(Settings)
+    try:
+        settings = Settings.read_from(EnvironmentSource(Settings, variables), written, layers)
+    except ValidationError:
+        known_bad = set(variables.unreadable)
+        if file and not file.readable and ("router", "replicas") not in variables.values:
+            known_bad.add(("router", "replicas"))
+        checked = check(layers.current_state, known_bad)
+        settings = checked.settings
+        told += (Problem(_source(path, variables, file), dotted(path), text) for path, text in checked.broken)
+        if not told:  # The second pass knows less than the first: a defect of ours, and no reason to start.
+            raise
+    told += (Problem(_source(path, None, file), dotted(path), text) for path, text in written.covered())
+    problems = [Problem(one.source, one.key, _CREDENTIALS.sub(r"\1***@", one.message)) for one in told]
+    return Inspection(settings, tuple(sorted(problems, key=_line)), sources)
+
+
+class _Source(PydanticBaseSettingsSource):
+    """A source that gives all that it has at once, not field by field."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        return self().get(field_name), field_name, False
+
+
+class EnvironmentSource(_Source):
+    """What the variables set, the more specific one over the other."""
+
+    def __init__(self, settings_cls: type[BaseSettings], variables: Variables) -> None:
+        super().__init__(settings_cls)
+        self._tree = variables.tree()
+
+    def __call__(self) -> Tree:
+        return self._tree
+
+
+class FileSource(_Source):
+    """What the file sets, without the mappings that `variables` replace as a whole: pydantic-settings would
+    merge the two.
+    """
+
+    def __init__(self, settings_cls: type[BaseSettings], tree: Tree, variables: Variables) -> None:
+        super().__init__(settings_cls)
+        for path in variables.whole():
+            tree = without(tree, path)
+        self._tree = tree
+        self._variables = variables
+
+    def __call__(self) -> Tree:
+        return self._tree
+
+    def covered(self) -> Iterator[Broken]:
+        """What stands where a section should, and is hidden by a variable of that section."""
+        paths = self._variables.values
+        for section in sorted({path[:length] for path in paths for length in range(1, len(path))}):
+            value = value_at(self._tree, section)
+            if not (value is None or isinstance(value, dict)):
+                yield section, not_a_mapping(value)
+
+
+class Layers(_Source):
+    """Sets nothing. Placed last, it has in `current_state` what the sources before it come to, merged but not
+    validated, for the second pass.
+    """
+
+    def __call__(self) -> Tree:
+        return {}
 
 
 def _line(problem: Problem) -> tuple[bool, int]:
@@ -102,15 +163,11 @@ def _no_configuration(directory: FilePath) -> Problem:
     )
 
 
-def _defaults() -> Settings:
-    return check({}).settings
-
-
-def _source(path: Path, variables: Variables, file: YamlFile | None) -> str:
+def _source(path: Path, variables: Variables | None, file: YamlFile | None) -> str:
     """The variable that set what is at `path`, else the file with the line of the nearest key."""
     above = [path[:length] for length in range(len(path), 0, -1)]
     for known in above:
-        if known in variables.names:
+        if variables is not None and known in variables.names:
             return variables.names[known]
     if file is None:
         return "environment"

@@ -1,17 +1,20 @@
 """What can be set: one frozen model a section of gateway.yaml, with its defaults.
 
 A field's type and bounds are checked here, each field by itself. What a replica or a probe schedule may be
-is said once, in `gateway.replicas.model`, and what holds between fields in `gateway.settings.rules`.
+is said once, in `gateway.replicas.model`, and what holds between fields in `gateway.settings.settings`.
+
+A key of `later` gets its effect in a later version. Until then it is refused, unless it is null: a setting
+that is silently without effect would be worse than an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
 from gateway.replicas.model import HealthPolicy, JsonScalar, ReplicaEndpoint, RouterConfig
 from gateway.runtime import ConfiguredMode
@@ -109,6 +112,26 @@ class Section(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, use_attribute_docstrings=True, hide_input_in_errors=True
     )
+    later: ClassVar[frozenset[str]] = frozenset()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nothing(cls, given: object) -> object:
+        """A section whose every line is commented out reads as null, and means its defaults."""
+        if isinstance(given, dict):
+            return {key: value for key, value in given.items() if value is not None or key not in cls.later}
+        return {} if given is None else given
+
+
+def section_in(annotation: Any) -> type[BaseModel] | None:
+    """The section, or the settings, that a value of this type is; None for a list and a plain setting."""
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+
+
+def later_in(annotation: Any) -> frozenset[str]:
+    """Keys that such a section has in a later version."""
+    section = section_in(annotation)
+    return section.later if section is not None and issubclass(section, Section) else frozenset()
 
 
 class ReplicaSettings(Section):
@@ -191,17 +214,8 @@ class RouterSettings(Section):
             key: tuple(item for item in listed if item is None or isinstance(item, str | int | float | bool))
             for key, listed in check.expect_body.items()
         }
-        return HealthPolicy(
-            path=check.path,
-            interval_seconds=check.interval_seconds,
-            timeout_seconds=check.timeout_seconds,
-            failure_threshold=check.failure_threshold,
-            recovery_threshold=check.recovery_threshold,
-            jitter=check.jitter,
-            expect_status=check.expect_status,
-            expect_body=bodies,
-            unhealthy_interval_seconds=check.unhealthy_interval_seconds,
-        )
+        # The fields of the section are those of the policy, by the same names.
+        return HealthPolicy(**{**dict(check), "expect_body": bodies})
 
 
 class RuntimeSettings(Section):
@@ -215,6 +229,8 @@ class RuntimeSettings(Section):
 
 class SessionSettings(Section):
     """`session`: what one streaming session may do, and for how long."""
+
+    later = frozenset({"on_unhealthy", "resume", "resume_attempts", "max_state_bytes"})
 
     paths: Annotated[tuple[SessionPath, ...], AfterValidator(_some_distinct)] = (
         "/v1/stream",
@@ -256,6 +272,8 @@ class AffinitySettings(Section):
 class AdmissionSettings(Section):
     """`admission`: how much this gateway takes."""
 
+    later = frozenset({"queue_size", "queue_timeout_seconds", "max_sessions_per_client"})
+
     max_sessions: Count = 1000
     """Sessions open at once, on all replicas together, for each server worker."""
 
@@ -274,6 +292,8 @@ class DrainSettings(Section):
 class FleetSettings(Section):
     """`fleet`: how gateways meet."""
 
+    later = frozenset({"url", "name", "namespace", "ttl_seconds", "every_seconds", "on_stop"})
+
     backend: Literal["none"] = "none"
     """`none` leaves each gateway by itself."""
 
@@ -288,6 +308,8 @@ class DiscoverySettings(Section):
 class AdminSettings(Section):
     """`admin`: who may drain and steer this gateway. There is nothing to set yet."""
 
+    later = frozenset({"token"})
+
 
 class ClientsSettings(Section):
     """`clients`: who may open a session."""
@@ -298,22 +320,3 @@ class ClientsSettings(Section):
     """Web origins that may open a session from a browser; "*" is any."""
     trusted_proxies: tuple[Network, ...] = ()
     """Addresses or networks of proxies whose X-Forwarded-* headers are believed."""
-
-
-LATER_KEYS: Mapping[str, frozenset[str]] = {
-    "session": frozenset({"on_unhealthy", "resume", "resume_attempts", "max_state_bytes"}),
-    "admission": frozenset({"queue_size", "queue_timeout_seconds", "max_sessions_per_client"}),
-    "fleet": frozenset({"url", "name", "namespace", "ttl_seconds", "every_seconds", "on_stop"}),
-    "admin": frozenset({"token"}),
-}
-"""Keys that a later version gives an effect to. Until then each is refused, unless it is null: a setting
-that is silently without effect would be worse than an error."""
-
-LATER_VALUES: Mapping[str, frozenset[str]] = {
-    "session.protocol": frozenset({"streaming"}),
-    "selection.policy": frozenset({"weighted", "p2c", "rendezvous"}),
-    "affinity.key": frozenset({"client_ip", "query", "header", "cookie", "init"}),
-    "fleet.backend": frozenset({"memory", "redis"}),
-    "discovery.kind": frozenset({"fleet", "cloudmap", "ecs"}),
-}
-"""Values of the same kind; for `affinity.key` the part before the colon."""

@@ -1,19 +1,23 @@
-"""The whole configuration as one frozen value, and the rules that every such value keeps."""
+"""The whole configuration as one frozen value: where it is read from, the rules that every such value keeps,
+and how it is shown.
+
+A rule between fields names the settings that it looks at, so that it can be left out when one of them has an
+error of its own, and is applied in spite of errors anywhere else.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Self
+from contextvars import ContextVar
+from ipaddress import IPv4Network, IPv6Network
+from typing import Any, Self
 
-from pydantic import ValidationInfo, model_validator
+import yaml
+from pydantic import BaseModel, SecretStr, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from gateway.replicas.model import RouterConfig
-from gateway.settings.rules import (
-    Broken,
-    broken_router_rules,
-    broken_runtime_rules,
-    broken_session_rules,
-)
+from gateway.logs import HIDDEN, hide_passwords
+from gateway.replicas.model import HealthPolicy, RouterConfig, replicas_problems
 from gateway.settings.sections import (
     AdminSettings,
     AdmissionSettings,
@@ -26,20 +30,23 @@ from gateway.settings.sections import (
     ReplicaSettings,
     RouterSettings,
     RuntimeSettings,
-    Section,
     SelectionSettings,
     SessionSettings,
 )
 from gateway.settings.tree import Path, dotted
+from gateway.settings.words import STARTER
 
-WITHOUT_RULES = {"rules": False}
-"""Validation context under which only types and bounds are checked."""
+Sources = tuple[PydanticBaseSettingsSource, ...]
+
+_sources: ContextVar[Sources] = ContextVar("settings_sources", default=())
 
 
-class Settings(Section):
-    """Everything that can be set. Made by `load`, by `for_router`, or from its sections; each way keeps the
-    rules.
+class Settings(BaseSettings):
+    """Everything that can be set. Made from sources, from a `RouterConfig`, or by hand from its sections;
+    each way keeps the rules.
     """
+
+    model_config = SettingsConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     router: RouterSettings = RouterSettings()
     runtime: RuntimeSettings = RuntimeSettings()
@@ -53,11 +60,32 @@ class Settings(Section):
     admin: AdminSettings = AdminSettings()
     clients: ClientsSettings = ClientsSettings()
 
-    @model_validator(mode="after")
-    def _keep_the_rules(self, info: ValidationInfo) -> Self:
-        if info.context != WITHOUT_RULES and (broken := list(broken_rules(self))):
-            raise ValueError("\n".join(f"{dotted(path)}: {message}" for path, message in broken))
-        return self
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> Sources:
+        """What is given by hand, over the sources of `read_from`. None of the stock sources: they read this
+        process's environment whatever is asked for, and cannot tell what came from where.
+        """
+        return (init_settings, *_sources.get())
+
+    @classmethod
+    def read_from(cls, *sources: PydanticBaseSettingsSource) -> Self:
+        """The settings of `sources`, each laid over those after it: mappings are merged, anything else
+        replaces what is below.
+
+        Raises pydantic's ValidationError; `checking.check` finds what that leaves out.
+        """
+        token = _sources.set(sources)
+        try:
+            return cls()
+        finally:
+            _sources.reset(token)
 
     @classmethod
     def for_router(cls, config: RouterConfig) -> Settings:
@@ -86,9 +114,112 @@ class Settings(Section):
         )
         return cls(router=router)
 
+    @model_validator(mode="after")
+    def _keep_the_rules(self) -> Self:
+        if broken := list(broken_rules(self)):
+            raise ValueError("\n".join(f"{dotted(path)}: {message}" for path, message in broken))
+        return self
+
+
+Broken = tuple[Path, str]
+"""The setting to change, and what is wrong."""
+
+_PRIVATE_URL = (
+    "has a user name or a password (something before an @), which would be shown in logs and on /status; "
+    "give scheme, host and port only"
+)
+
 
 def broken_rules(settings: Settings, failed: Collection[Path] = ()) -> Iterator[Broken]:
     """Every rule that `settings` break, but for those about settings in `failed`."""
-    yield from broken_router_rules(settings.router, failed)
-    yield from broken_session_rules(settings.session, failed)
-    yield from broken_runtime_rules(settings.runtime, settings.fleet, failed)
+    yield from _schedule_rules(settings.router.health_check, failed)
+    yield from _replica_rules(settings.router, failed)
+    yield from _session_rules(settings.session, failed)
+    yield from _runtime_rules(settings.runtime, settings.fleet, failed)
+
+
+def _failed(path: Path, failed: Collection[Path]) -> bool:
+    return any(path[:length] in failed for length in range(1, len(path) + 1))
+
+
+def _schedule_rules(check: HealthCheckSettings, failed: Collection[Path]) -> Iterator[Broken]:
+    for field in HealthCheckSettings.model_fields:
+        path: Path = ("router", "health_check", field)
+        if _failed(path, failed):
+            continue
+        # The policy says what each of its fields may be; one field at a time tells which one is wrong.
+        given: dict[str, Any] = {field: getattr(check, field)}
+        try:
+            HealthPolicy(**given)
+        except ValueError as error:
+            yield path, str(error)
+
+
+def _replica_rules(router: RouterSettings, failed: Collection[Path]) -> Iterator[Broken]:
+    replicas: Path = ("router", "replicas")
+    if _failed(replicas, failed):
+        return
+    if not router.replicas:
+        yield replicas, f"no replica is configured; in gateway.yaml, these lines would do:\n{STARTER}"
+    endpoints = router.endpoints()
+    for index, endpoint in enumerate(endpoints):
+        for field, message in endpoint.problems():
+            # A password is never repeated, and a URL that is none gives no way to tell where it ends.
+            private = field == "url" and "@" in endpoint.url
+            yield (*replicas, index, field), _PRIVATE_URL if private else message
+    for message in replicas_problems(endpoints):
+        yield replicas, message
+
+
+def _session_rules(session: SessionSettings, failed: Collection[Path]) -> Iterator[Broken]:
+    """A ping that comes only after the idle timeout would never be sent."""
+    ping: Path = ("session", "ping_interval_seconds")
+    idle: Path = ("session", "idle_timeout_seconds")
+    if _failed(ping, failed) or _failed(idle, failed):
+        return
+    every, until = session.ping_interval_seconds, session.idle_timeout_seconds
+    if every < until:
+        return
+    if "ping_interval_seconds" in session.model_fields_set:
+        yield ping, f"should be below session.idle_timeout_seconds ({until:g}), not {every:g}"
+    else:
+        yield idle, f"should be above session.ping_interval_seconds ({every:g}), not {until:g}"
+
+
+def _runtime_rules(
+    runtime: RuntimeSettings, fleet: FleetSettings, failed: Collection[Path]
+) -> Iterator[Broken]:
+    """A fleet needs a place where its members meet."""
+    mode: Path = ("runtime", "mode")
+    if _failed(mode, failed) or _failed(("fleet", "backend"), failed):
+        return
+    if runtime.mode == "fleet" and fleet.backend == "none":
+        yield (
+            mode,
+            "fleet needs a fleet.backend, and this version has none; set auto or single_process",
+        )
+
+
+def masked(settings: Settings) -> str:
+    """`settings` as the YAML that would set them, defaults included, with `***` for each secret."""
+    plain = {name: _plain(getattr(settings, name)) for name in Settings.model_fields}
+    filled = {name: section for name, section in plain.items() if section}
+    return yaml.safe_dump(filled, sort_keys=False, allow_unicode=True, width=100)
+
+
+def _plain(value: object) -> object:
+    match value:
+        case SecretStr():
+            return HIDDEN
+        case BaseModel():
+            return {name: _plain(getattr(value, name)) for name in type(value).model_fields}
+        case dict():
+            return {key: _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case IPv4Network() | IPv6Network():
+            return str(value)
+        case str():
+            return hide_passwords(value)
+        case _:
+            return value

@@ -1,4 +1,5 @@
-"""How a process starts or refuses to: the settings, then the runtime mode, each refusal in lines on stderr.
+"""How a process starts or refuses to: the settings, then the runtime mode, then the address where it serves
+itself; each refusal in lines on stderr.
 
 Used by everything that starts the gateway, so that a refusal reads the same under Granian and under
 `python -m gateway`: `gateway: ` and what is wrong, exit status 1, no traceback.
@@ -7,6 +8,7 @@ Used by everything that starts the gateway, so that a refusal reads the same und
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -43,6 +45,30 @@ def runtime_or_exit(settings: Settings, environ: Mapping[str, str] | None = None
         complain([str(refused)])
         raise SystemExit(1) from None
     return resolved
+
+
+def bindable_or_exit(settings: Settings) -> str:
+    """The IP address of router.host, on which router.port was free a moment ago, or SystemExit(1) after a
+    line with the reason.
+
+    Granian takes no host names, and tells of a port that is taken by a traceback.
+    """
+    host, port = settings.router.host, settings.router.port
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        # A name such as localhost may have both; clients that know only one kind know the older.
+        family, _, _, _, address = min(found, key=lambda info: info[0] != socket.AF_INET)
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        why = error.strerror or str(error)
+    except ValueError:  # a label of more than 63 characters, an empty one, a null character
+        why = "is not a host name"
+    else:
+        return str(address[0])
+    complain([f"router.host {host}, router.port {port}: {why}"])
+    raise SystemExit(1)
 
 
 def resolve_runtime(settings: Settings, environ: Mapping[str, str] | None = None) -> Resolved:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 Path = tuple[str | int, ...]
 """A place in the configuration: `("router", "replicas", 0, "url")`."""
+
+Tree = dict[str, Any]
+"""What was read, by section. Functions here give changed copies."""
 
 
 def dotted(path: Path) -> str:
@@ -26,34 +30,42 @@ def value_at(tree: object, path: Path) -> object:
     return tree
 
 
-def with_value(tree: object, path: Path, value: object) -> object:
-    """A copy of `tree` with `value` at `path`, mappings made where they are missing.
+def with_value(tree: Tree, path: Path, value: object) -> Tree:
+    """`tree` with `value` at `path`, mappings made where they are missing.
 
     What stands in the way and is neither a mapping nor a list stays: its own error has to be told.
     """
+    return cast(Tree, _with(tree, path, value))
+
+
+def _with(tree: Any, path: Path, value: object) -> Any:
     if not path:
         return value
     first, rest = path[0], path[1:]
     match tree:
         case None:
-            return {first: with_value(None, rest, value)}
+            return {first: _with(None, rest, value)}
         case dict():
-            return {**tree, first: with_value(tree.get(first), rest, value)}
+            return {**tree, first: _with(tree.get(first), rest, value)}
         case list() if isinstance(first, int) and first < len(tree):
-            return [with_value(item, rest, value) if at == first else item for at, item in enumerate(tree)]
+            return [_with(item, rest, value) if at == first else item for at, item in enumerate(tree)]
         case _:
             return tree
 
 
-def without(tree: object, path: Path) -> object:
-    """A copy of `tree` in which `path` is not there."""
+def without(tree: Tree, path: Path) -> Tree:
+    """`tree` in which `path` is not there."""
+    return cast(Tree, _without(tree, path))
+
+
+def _without(tree: Any, path: Path) -> Any:
     first, rest = path[0], path[1:]
     match tree:
         case dict() if first in tree:
             if not rest:
                 return {key: item for key, item in tree.items() if key != first}
-            return {**tree, first: without(tree[first], rest)}
+            return {**tree, first: _without(tree[first], rest)}
         case list() if isinstance(first, int) and first < len(tree) and rest:
-            return [without(item, rest) if at == first else item for at, item in enumerate(tree)]
+            return [_without(item, rest) if at == first else item for at, item in enumerate(tree)]
         case _:
             return tree

@@ -86,3 +86,8 @@ def in_words(kind: str, value: object, context: Mapping[str, Any], *, key: str, 
             "quotes": "; put it in quotes" if isinstance(value, int | float) else "",
         }
     )
+
+
+def not_a_mapping(value: object) -> str:
+    """The message for `value` where a section should be."""
+    return f"should be a mapping of keys to values, not {shown(value)}"

