@@ -15,7 +15,6 @@ import random
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 
 from gateway.clock import Clock, SystemClock
 from gateway.queueing import Assignment, Hopeless, Waiter, assign
@@ -122,10 +121,14 @@ class Admission:
             return choice
         return self._lease(choice.candidate.url, first_try=not tried)
 
-    def turn(self) -> Turn:
-        """A turn that begins now: behind everybody else's, with the whole timeout before it."""
-        self._turns += 1
-        return Turn(self._turns, self._clock.monotonic() + self._queue_timeout_seconds)
+    def turn(self, before: Turn | None = None) -> Turn:
+        """A turn that begins now, with the whole timeout before it: behind everybody else's, or at the place of
+        the turn that the same session had `before`, so that a session that lost its replica comes first.
+        """
+        if before is None:
+            self._turns += 1
+        number = self._turns if before is None else before.number
+        return Turn(number, self._clock.monotonic() + self._queue_timeout_seconds)
 
     async def wait(
         self,
@@ -246,9 +249,8 @@ class Admission:
             self._line_changed()
 
     def _expire(self) -> None:
-        """Deadlines are in the order of the turns: those that are over stand in front."""
         now = self._clock.monotonic()
-        over = [*takewhile(lambda place: place.deadline <= now, self._line.values())]
+        over = [place for place in self._line.values() if place.deadline <= now]
         for place in over:
             del self._line[place.waiter.turn]
             self._end(place, QueueTimeout())
@@ -260,7 +262,8 @@ class Admission:
         if not self._line:
             await self._rescheduled.wait()
             return
-        seconds = next(iter(self._line.values())).deadline - self._clock.monotonic()
+        first = min(place.deadline for place in self._line.values())
+        seconds = first - self._clock.monotonic()
         freed = self._registry.next_place_seconds()
         async with asyncio.TaskGroup() as tasks:
             alarm = tasks.create_task(self._ring(seconds if freed is None else min(seconds, freed)))

@@ -4,7 +4,7 @@
     ├── SettingsInvalid          our reader's fault: the configuration; exit status 1
     ├── RuntimeRefused           our reader's fault: the host cannot run a long-lived process; exit status 1
     └── SessionEnded             a session that the gateway ends or refuses, by whose fault:
-        ├── ReplicaFault         NoHealthyReplica, ReplicaLost, ReplicasFull
+        ├── ReplicaFault         NoHealthyReplica, ReplicaLost, ReplicasFull, QueueTimedOut
         ├── UpgradeRefused       a replica answered the upgrade with a status
         ├── ClientFault          MessageTooBig, IdleTimeout, PingTimeout, SlowConsumer, ClientRefused
         └── GatewayFault         GatewayDraining, GatewayRestarting, InternalError
@@ -88,6 +88,15 @@ class ReplicasFull(ReplicaFault):
     close_code = 1013
     close_reason = "queue_full"
     message = "every replica is at its session limit and the queue is full; try again later"
+
+
+class QueueTimedOut(ReplicaFault):
+    """The session waited for a place, and none came in time."""
+
+    code = "gpu_unavailable"
+    close_code = 1013
+    close_reason = "queue_timeout"
+    message = "no replica had room in time; try again later"
 
 
 class ReplicaLost(ReplicaFault):

@@ -41,7 +41,20 @@ class Gateway:
 
     def __init__(self, settings: Settings, *, registry: ReplicaRegistry | None = None) -> None:
         self.settings = settings
-        self.registry = registry or ReplicaRegistry(settings.router.endpoints())
+        self.registry = registry or ReplicaRegistry(
+            settings.router.endpoints(),
+            slow_start_seconds=settings.selection.slow_start_seconds,
+            outlier=settings.outlier.policy(),
+        )
+        admission = settings.admission
+        self.admission = Admission(
+            self.registry,
+            Policy(settings.selection.policy),
+            max_sessions=admission.max_sessions,
+            max_sessions_per_client=admission.max_sessions_per_client,
+            queue_size=admission.queue_size,
+            queue_timeout_seconds=admission.queue_timeout_seconds,
+        )
         self.roster = Roster()
         policy = settings.router.health_policy()
         self._probe = HttpxProbe(policy)
@@ -79,34 +92,64 @@ class Gateway:
 
     def _session_service(self) -> SessionService:
         session, clients = self.settings.session, self.settings.clients
-        return SessionService(
-            roster=self.roster,
-            opener=Opener(
-                admission=Admission(self.registry, Policy(self.settings.selection.policy)),
-                evidence=self.monitor,
-                proxies=clients.trusted_proxies,
-                connect_timeout_seconds=session.connect_timeout_seconds,
-                connect_attempts=session.connect_attempts,
-                max_message_bytes=session.max_message_bytes,
-            ),
-            fresh=self.monitor.fresh,
-            new_core=lambda: PassthroughCore(session.max_message_bytes),
+        affinity = Affinity.parse(self.settings.affinity.key)
+        opener = Opener(
+            admission=self.admission,
+            evidence=self.monitor,
+            proxies=clients.trusted_proxies,
+            connect_timeout_seconds=session.connect_timeout_seconds,
+            connect_attempts=session.connect_attempts,
+            max_message_bytes=session.max_message_bytes,
+        )
+        parts = Parts(
+            opener=opener,
+            records=self.registry,
+            new_core=self._new_core,
+            key_of_init=(lambda text: affinity.key_in_init(decoded(text))) if affinity.needs_init else None,
             limits=Limits(
                 idle_timeout_seconds=session.idle_timeout_seconds,
                 ping_interval_seconds=session.ping_interval_seconds,
                 ping_timeout_seconds=session.ping_timeout_seconds,
                 slow_consumer_timeout_seconds=session.slow_consumer_timeout_seconds,
+                segment_stall_seconds=session.segment_stall_seconds,
             ),
-            max_sessions=self.settings.admission.max_sessions,
+            init_timeout_seconds=session.connect_timeout_seconds,
+            can_queue=self.settings.admission.queue_size > 0,
+        )
+        return SessionService(
+            roster=self.roster,
+            parts=parts,
+            fresh=self.monitor.fresh,
+            admission=self.admission,
+            key_of=lambda request, client: affinity.key_of(
+                client_ip=client, query=request.query, headers=request.headers
+            ),
             tokens=[token.get_secret_value() for token in clients.tokens],
             allowed_origins=clients.allowed_origins,
             proxies=clients.trusted_proxies,
         )
 
+    def _new_core(self) -> SessionCore:
+        session = self.settings.session
+        if session.protocol == "passthrough":
+            return PassthroughCore(session.max_message_bytes)
+        return StreamingCore(
+            session.max_message_bytes,
+            resume=session.resume,
+            resume_attempts=session.resume_attempts,
+            max_state_bytes=session.max_state_bytes,
+            snapshot_every=session.snapshot_every,
+        )
+
+    def _heard(self, event: RegistryEvent) -> None:
+        if isinstance(event, StatusChanged) and event.after is ReplicaStatus.UNHEALTHY:
+            self.roster.unhealthy(event.url, self.settings.session.on_unhealthy)
+
     @asynccontextmanager
     async def _lifespan(self, app: Litestar) -> AsyncIterator[None]:
         async with self._probe, asyncio.TaskGroup() as tasks:
-            health_loop = tasks.create_task(self.monitor.run())
+            loops = [tasks.create_task(self.monitor.run()), tasks.create_task(self.admission.run())]
+            unsubscribe = self.registry.subscribe(self._heard)
             logger.info(
                 log_line(
                     "gateway_started",
@@ -118,7 +161,9 @@ class Gateway:
             try:
                 yield
             finally:
-                health_loop.cancel()
+                unsubscribe()
+                for loop in loops:
+                    loop.cancel()
 
 
 def build_app(settings: Settings, registry: ReplicaRegistry | None = None) -> Litestar:

@@ -97,13 +97,18 @@ class Upstream(WSListener):
         return chosen
 
     def listen(self, listener: UpstreamListener) -> None:
-        """Hand over what has come and what comes from now on."""
+        """Hand over what has come and what comes from now on. Until then the connection is not read."""
         self._listener = listener
+        self.resume_reading()
         early, self._early = self._early, []
         for event in early:
             listener.upstream_event(event)
         if self._write_paused:
             listener.upstream_paused()
+
+    def mute(self) -> None:
+        """Hand over nothing more: this connection serves nobody now."""
+        self._listener = _Deaf()
 
     def abandon(self) -> None:
         """Cut the connection as soon as it exists; for an opening that nobody waits for any more."""
@@ -192,6 +197,7 @@ class Upstream(WSListener):
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
+        transport.underlying_transport.pause_reading()
         if self._abandoned:
             transport.disconnect(graceful=False)
 
@@ -199,6 +205,8 @@ class Upstream(WSListener):
         kind = frame.msg_type
         if frame.payload_size > self._max_message_bytes:
             self._broken_off(transport)  # handed over although the library has refused it
+        elif frame.rsv1 or frame.rsv2 or frame.rsv3:
+            self._breach(1002, "reserved bits without an extension")
         elif kind == WSMsgType.BINARY and frame.fin and not self._parts:
             self._deliver(Message(frame.get_payload_as_bytes()))
         elif kind == WSMsgType.TEXT and frame.fin and not self._parts:
@@ -297,6 +305,19 @@ class Upstream(WSListener):
             self._early.append(event)
         else:
             self._listener.upstream_event(event)
+
+
+class _Deaf:
+    """Listens to a connection that serves nobody any more."""
+
+    def upstream_event(self, event: Event) -> None:
+        """It comes too late."""
+
+    def upstream_paused(self) -> None:
+        """Nothing more is sent."""
+
+    def upstream_resumed(self) -> None:
+        """Nothing more is sent."""
 
 
 def _frame_bytes(payload_bytes: int) -> int:

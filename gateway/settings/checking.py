@@ -44,7 +44,7 @@ def check(tree: Tree, known_bad: Iterable[Path] = ()) -> Checked:
     """
     silent = frozenset(known_bad)
     failed: set[Path] = set(silent)
-    # A dict for its order: a replica's error may come up again when its neighbour has been put back.
+    # A dict keeps the order, and tells once what comes up again in a later round.
     broken: dict[Broken, None] = {}
     for key in tree:
         if key not in Settings.model_fields:
@@ -52,10 +52,10 @@ def check(tree: Tree, known_bad: Iterable[Path] = ()) -> Checked:
     sections: dict[str, Any] = {}
     for name, field in Settings.model_fields.items():
         section = section_in(field.annotation)
-        while section is not None and name not in sections:
+        while section is not None:
             try:
                 sections[name] = section.model_validate(tree.get(name))
-                continue
+                break
             except ValidationError as error:
                 found = error.errors(include_url=False)
             repaired = tree

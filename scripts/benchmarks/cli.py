@@ -18,7 +18,7 @@ import uvloop
 from scripts.benchmarks.accounting import Cores
 from scripts.benchmarks.load import ReplyMissing
 from scripts.benchmarks.measures import MEASURES, MIB, Bench, Effort, Measure
-from scripts.benchmarks.proxies import NAMES, ProxyFailed, installed
+from scripts.benchmarks.proxies import NAMES, ON_REQUEST, ProxyFailed, installed
 from scripts.benchmarks.report import Results, Sample
 
 ROOT = Path(__file__).parent.parent.parent
@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _arguments(arguments)
     effort = QUICK if options.quick else FULL
     rounds = options.rounds or (2 if options.quick else 5)
-    chosen = options.only or NAMES
+    chosen = options.only or [name for name in NAMES if name not in ON_REQUEST]
     proxies = [name for name in NAMES if name in chosen and installed(name)]
     missing = [name for name in chosen if not installed(name)]
     measures = [measure for measure in MEASURES if not options.measure or measure.name in options.measure]

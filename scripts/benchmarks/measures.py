@@ -4,14 +4,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.benchmarks.accounting import Cores, ProcessTree, own_cpu_seconds
 from scripts.benchmarks.backend import PATH, Backend, HealthFarm
 from scripts.benchmarks.load import Echo, ReplyMissing, Session, Sink, connect, echo_once, until
 from scripts.benchmarks.opener import Opener
-from scripts.benchmarks.proxies import Running, running
+from scripts.benchmarks.proxies import NAMES, Running, running
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -49,15 +49,16 @@ class Bench:
 Figures = dict[str, float]
 
 
+_PROXIES = frozenset(NAMES) - {"direct"}
+
+
 @dataclass(frozen=True, slots=True)
 class Measure:
     """One kind of measurement."""
 
     name: str
     run: Callable[[Bench, str], Awaitable[Figures]]
-    proxies: frozenset[str] = field(
-        default_factory=lambda: frozenset(("gateway", "baseline", "haproxy", "nginx"))
-    )
+    proxies: frozenset[str] = _PROXIES
     """Those for which the figure has a meaning."""
 
 
@@ -248,14 +249,12 @@ async def probes(bench: Bench, name: str) -> Figures:
     }
 
 
-_WITH_DIRECT = frozenset(("gateway", "baseline", "haproxy", "nginx", "direct"))
-
 MEASURES = (
-    Measure("messages", messages(8, 16), _WITH_DIRECT),
-    Measure("messages-single", messages(32, 1), _WITH_DIRECT),
-    Measure("chunks-64k", chunks(64 * 1024), _WITH_DIRECT),
-    Measure("chunks-1m", chunks(MIB), _WITH_DIRECT),
-    Measure("opens", opens, _WITH_DIRECT),
+    Measure("messages", messages(8, 16), frozenset(NAMES)),
+    Measure("messages-single", messages(32, 1), frozenset(NAMES)),
+    Measure("chunks-64k", chunks(64 * 1024), frozenset(NAMES)),
+    Measure("chunks-1m", chunks(MIB), frozenset(NAMES)),
+    Measure("opens", opens, frozenset(NAMES)),
     Measure("memory", memory),
     Measure("stalled-64k", stalled(64 * 1024)),
     Measure("stalled-1m", stalled(MIB)),

@@ -47,8 +47,11 @@ class Running:
     tree: ProcessTree
 
 
-NAMES = ("gateway", "baseline", "haproxy", "nginx", "direct")
+NAMES = ("gateway", "baseline", "haproxy", "nginx", "direct", "baseline-legacy")
 """In the order of a round. `direct` is no proxy: what load and backend cost by themselves."""
+
+ON_REQUEST = frozenset(("baseline-legacy",))
+"""Measured only where `--only` names them."""
 
 
 def installed(name: str) -> bool:
@@ -70,22 +73,13 @@ def _command(name: str, port: int, backends: Sequence[int], directory: Path) -> 
                     "GATEWAY_ADMISSION__MAX_SESSIONS": "100000",
                 },
             )
-        case "baseline":
+        case "baseline" | "baseline-legacy":
+            protocol = "websockets" if name == "baseline-legacy" else "auto"
+            root = str(HERE.parent.parent)
+            uvicorn = [str(BIN / "uvicorn"), "scripts.benchmarks.baseline:app", "--app-dir", root]
+            listen = ["--host", "127.0.0.1", "--port", str(port), "--loop", "uvloop", "--ws", protocol]
             return Command(
-                [
-                    *(str(BIN / "uvicorn"), "scripts.benchmarks.baseline:app"),
-                    *("--app-dir", str(HERE.parent.parent)),
-                    *(
-                        "--host",
-                        "127.0.0.1",
-                        "--port",
-                        str(port),
-                        "--loop",
-                        "uvloop",
-                        "--log-level",
-                        "warning",
-                    ),
-                ],
+                [*uvicorn, *listen, "--log-level", "warning"],
                 {"BASELINE_BACKEND": f"ws://127.0.0.1:{backends[0]}"},
             )
         case "haproxy":

@@ -34,6 +34,9 @@ SIGNALS: dict[str, tuple[signal.Signals, bool]] = {
     "SIGINT to the group": (signal.SIGINT, True),
 }
 
+FOR_MANY = ("SIGTERM", "SIGINT to the group")
+"""What a platform and what a terminal sends; the other two differ from these only in the main process."""
+
 GONE = Ending(1012, "gateway_restarting")
 
 
@@ -66,9 +69,8 @@ async def until_draining(gateway: GatewayProcess) -> None:
     await eventually(all_not_ready, "readiness turns 503")
 
 
-@pytest.mark.parametrize("how", SIGNALS)
+@pytest.mark.parametrize(("workers", "how"), [(1, how) for how in SIGNALS] + [(2, how) for how in FOR_MANY])
 @pytest.mark.parametrize("launch", ["granian", "asgi", "serve"])
-@pytest.mark.parametrize("workers", [1, 2])
 async def test_a_signal_stops_new_sessions_and_lets_open_ones_finish(
     tmp_path: Path, replica: ScriptedReplica, how: str, launch: Launch, workers: int
 ) -> None:

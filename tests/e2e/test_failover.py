@@ -25,6 +25,8 @@ async def test_clients_that_try_again_all_complete_beside_a_flaky_replica(tmp_pa
     async with EmulatorProcess(tmp_path, "--flaky", "b", *FAST) as emulator:
         spread: dict[str, object] = {"selection__policy": "round_robin"}
         async with GatewayProcess(tmp_path, emulator.settings(), settings=spread) as gateway:
+            # Its health is flaky as well: without a wait it might not be in the round at all.
+            await gateway.until_status(emulator.urls["b"], "healthy")
             async with asyncio.TaskGroup() as tasks:
                 driven = [tasks.create_task(drive_until_complete(gateway.ws)) for _ in range(8)]
             outcomes = [task.result() for task in driven]

@@ -31,14 +31,3 @@ def free_port() -> int:
             _given.add(port)
             return port
     raise RuntimeError("no free port between 20000 and 32000 on 127.0.0.1")
-
-
-def free_ports(count: int) -> int:
-    """The first of `count` free ports in a row."""
-    for _ in range(1000):
-        first = random.randrange(20_000, 32_000 - count)
-        wanted = range(first, first + count)
-        if all(port not in _given and port_is_free(port) for port in wanted):
-            _given.update(wanted)
-            return first
-    raise RuntimeError(f"no {count} free ports in a row between 20000 and 32000 on 127.0.0.1")

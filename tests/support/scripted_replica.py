@@ -7,7 +7,6 @@ import base64
 import contextlib
 import hashlib
 import http
-import json
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Sequence
@@ -230,10 +229,6 @@ class ScriptedReplica:
             with contextlib.suppress(ConnectionError):
                 await self._serve_session(peer)
             await reading
-
-
-def as_json(value: object) -> bytes:
-    return json.dumps(value).encode()
 
 
 def _parse(head: bytes) -> Request:

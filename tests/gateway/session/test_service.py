@@ -19,7 +19,7 @@ from gateway.session.downstream import OpeningRequest
 from gateway.session.events import Closed, Event, Message
 from gateway.session.opening import NotOpened, Opened, Opener
 from gateway.session.roster import Roster
-from gateway.session.service import CLOSE_FLUSH_SECONDS, SessionService
+from gateway.session.service import SessionService
 from gateway.session.upstream import Refused
 from gateway.session.watch import Limits
 from tests.gateway.session.fakes import FakeDoor, FakeUpstream
@@ -342,14 +342,30 @@ async def test_made_request_ids_differ() -> None:
     assert len({request_id for _, request_id in house.opener.asked}) == 5
 
 
-async def test_a_client_that_takes_no_close_is_not_waited_for_long() -> None:
+async def test_a_client_that_takes_nothing_is_given_up_after_the_slow_consumer_timeout() -> None:
     house, door, loop = House(), FakeDoor(), asyncio.get_running_loop()
     door.takes.clear()
     serving = await house.enters(door)
     house.opener.upstream.says(Closed(1000))
-    before = loop.time()
+    before = door.stalled_since = loop.time()
     await serving
-    assert loop.time() - before == pytest.approx(CLOSE_FLUSH_SECONDS)
+    assert loop.time() - before == pytest.approx(LIMITS.slow_consumer_timeout_seconds)
+    assert house.is_empty()
+
+
+async def test_a_client_that_takes_its_last_messages_slowly_gets_them_and_its_close() -> None:
+    house, door, loop = House(), FakeDoor(), asyncio.get_running_loop()
+    door.takes.clear()
+    serving = await house.enters(door)
+    house.opener.upstream.says(Closed(1000))
+    door.stalled_since = loop.time()
+    for _ in range(5):
+        await asyncio.sleep(LIMITS.slow_consumer_timeout_seconds * 0.75)
+        assert not serving.done()
+        door.stalled_since = loop.time()
+    door.stalled_since = None
+    door.takes.set()
+    await serving
     assert house.is_empty()
 
 
@@ -358,9 +374,12 @@ async def test_a_replica_has_its_place_free_before_the_client_has_taken_its_clos
     door.takes.clear()
     serving = await house.enters(door)
     house.opener.upstream.says(Closed(1000))
+    door.stalled_since = asyncio.get_running_loop().time()
     await settle()
     assert not serving.done()
     assert house.opener.sessions == 0
+    door.stalled_since = None
+    door.takes.set()
     await serving
 
 
