@@ -102,6 +102,11 @@ def _bracketed(host: str) -> str:
     return f"[{address.compressed}]" if address is not None and address.version == 6 else host
 
 
+@lru_cache(maxsize=4096)
+def _nameless(url: str) -> str:
+    return url if url_problem(url) else _host_and_port(urlsplit(url))
+
+
 def _host_and_port(parts: SplitResult) -> str:
     port = parts.port if parts.port is not None else DEFAULT_PORTS[parts.scheme]
     return f"{_bracketed(parts.hostname or '')}:{port}"
@@ -125,9 +130,7 @@ class ReplicaEndpoint:
     @property
     def display_name(self) -> str:
         """`name`, or else host:port; the URL itself where it has neither."""
-        if self.name:
-            return self.name
-        return self.url if url_problem(self.url) else _host_and_port(urlsplit(self.url))
+        return self.name or _nameless(self.url)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Each field that cannot be used, with what is wrong about it."""

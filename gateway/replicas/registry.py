@@ -145,15 +145,18 @@ class ReplicaRegistry:
     def candidates(self, exclude: Collection[str] = ()) -> tuple[Candidate, ...]:
         """A snapshot of every replica that has not been removed, without those at the URLs of `exclude`."""
         excluded = {normalised_url(url) for url in exclude}
+        now = self._clock.monotonic()
         return tuple(
-            self.snapshot(replica)
+            self._seen(replica, now)
             for key, replica in self._replicas.items()
             if not replica.removed and key not in excluded
         )
 
     def snapshot(self, replica: Replica) -> Candidate:
         """`replica` as it is at this moment."""
-        now = self._clock.monotonic()
+        return self._seen(replica, self._clock.monotonic())
+
+    def _seen(self, replica: Replica, now: float) -> Candidate:
         return Candidate(
             url=replica.url,
             name=replica.name,
@@ -359,7 +362,7 @@ class ReplicaRegistry:
         self._tell(PlacesWithdrawn(replica.url))
 
     def _tell_freed(self, replica: Replica) -> None:
-        if not replica.removed and self.snapshot(replica).usable:
+        if replica.is_healthy and not (replica.draining or replica.removed):
             self._tell(PlaceFreed(replica.url))
 
     def _kept(self, replica: Replica, endpoint: ReplicaEndpoint) -> Replica:
