@@ -15,6 +15,8 @@ from litestar.openapi.plugins import JsonRenderPlugin
 
 from gateway.admission import Admission
 from gateway.logs import log_line
+from gateway.replicas.events import RegistryEvent, StatusChanged
+from gateway.replicas.model import ReplicaStatus
 from gateway.replicas.monitor import HealthMonitor
 from gateway.replicas.probes import HttpxProbe
 from gateway.replicas.registry import ReplicaRegistry
@@ -22,10 +24,13 @@ from gateway.routes.health import HealthController
 from gateway.routes.status import StatusController
 from gateway.routes.stream import stream_route
 from gateway.selection import Policy
-from gateway.session.core import PassthroughCore
+from gateway.session.core import PassthroughCore, SessionCore
 from gateway.session.opening import Opener
+from gateway.session.protocol import client_id
 from gateway.session.roster import Roster
 from gateway.session.service import SessionService
+from gateway.session.session import Parts
+from gateway.session.streaming import StreamingCore
 from gateway.session.watch import Limits
 from gateway.settings import Settings
 
@@ -92,7 +97,7 @@ class Gateway:
 
     def _session_service(self) -> SessionService:
         session, clients = self.settings.session, self.settings.clients
-        affinity = Affinity.parse(self.settings.affinity.key)
+        affinity = self.settings.placed_by()
         opener = Opener(
             admission=self.admission,
             evidence=self.monitor,
@@ -105,7 +110,7 @@ class Gateway:
             opener=opener,
             records=self.registry,
             new_core=self._new_core,
-            key_of_init=(lambda text: affinity.key_in_init(decoded(text))) if affinity.needs_init else None,
+            key_of_init=client_id if affinity.needs_init else None,
             limits=Limits(
                 idle_timeout_seconds=session.idle_timeout_seconds,
                 ping_interval_seconds=session.ping_interval_seconds,

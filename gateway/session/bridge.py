@@ -41,6 +41,7 @@ logger = logging.getLogger("streamhold.session")
 BACKLOG_BYTES = 1024 * 1024
 """What may be kept of a client that has no replica yet; above it the client is not read."""
 
+
 @dataclass(slots=True)
 class Traffic:
     """What passed, for the session's log line."""

@@ -21,6 +21,7 @@ logger = logging.getLogger("streamhold.session")
 FINAL_STATUSES = (401, 403)
 """Answers that concern the client, whichever replica gives them: told at once, never retried elsewhere."""
 
+
 class Evidence(Protocol):
     """Where the failures that sessions see go: each counts like a failed probe and causes one at once."""
 
