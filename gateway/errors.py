@@ -4,7 +4,7 @@
     ├── SettingsInvalid          our reader's fault: the configuration; exit status 1
     ├── RuntimeRefused           our reader's fault: the host cannot run a long-lived process; exit status 1
     └── SessionEnded             a session that the gateway ends or refuses, by whose fault:
-        ├── ReplicaFault         NoHealthyReplica, ReplicaLost, ReplicasFull, QueueTimedOut
+        ├── ReplicaFault         NoHealthyReplica, ReplicaLost (PoisonSuspected), ReplicasFull, QueueTimedOut
         ├── UpgradeRefused       a replica answered the upgrade with a status
         ├── ClientFault          MessageTooBig, IdleTimeout, PingTimeout, SlowConsumer, ClientRefused
         └── GatewayFault         GatewayDraining, GatewayRestarting, InternalError
@@ -106,6 +106,13 @@ class ReplicaLost(ReplicaFault):
     close_code = 1011
     close_reason = "replica_lost"
     message = "the replica that served this session was lost"
+
+
+class PoisonSuspected(ReplicaLost):
+    """Two replicas in a row went away while they worked on the same request; a third is spared."""
+
+    retryable = False
+    message = "two replicas in a row were lost over this request"
 
 
 class UpgradeRefused(SessionEnded):

@@ -146,7 +146,7 @@ class PassthroughCore:
         self._early: list[Message] = []
         self._attached = False
         self._replica_spoke = False
-        self._ended = False
+        self.ended = False
         self._backlog_bytes = 0
 
     @property
@@ -154,14 +154,14 @@ class PassthroughCore:
         return self._backlog_bytes
 
     def attached(self, replica: str, name: str) -> Commands:
-        if self._ended:
+        if self.ended:
             return ()
         self._attached = True
         early, self._early, self._backlog_bytes = self._early, [], 0
         return tuple(ToReplica(message) for message in early)
 
     def from_client(self, event: Event) -> Commands:
-        if self._ended:
+        if self.ended:
             return ()
         match event:
             case Message():
@@ -181,7 +181,7 @@ class PassthroughCore:
                 return ()
 
     def from_replica(self, event: Event) -> Commands:
-        if self._ended or not self._attached:
+        if self.ended or not self._attached:
             return ()
         match event:
             case Message():
@@ -197,7 +197,7 @@ class PassthroughCore:
                 return ()
 
     def fail(self, cause: SessionEnded) -> Commands:
-        if self._ended:
+        if self.ended:
             return ()
         closed = Closed(cause.close_code, cause.close_reason)
         text = None if self._replica_spoke else message_for(cause)
@@ -208,7 +208,7 @@ class PassthroughCore:
         return self.fail(cause)
 
     def queued(self, position: int, depth: int) -> Commands:
-        if self._ended or self._attached or self._replica_spoke:
+        if self.ended or self._attached or self._replica_spoke:
             return ()
         return (ToClient(Message(queue_status(position, depth))),)
 
@@ -221,7 +221,7 @@ class PassthroughCore:
     def _end(
         self, by: Side, last: Closed, *, to_client: Closed | None = None, to_replica: Closed | None = None
     ) -> Commands:
-        self._ended = True
+        self.ended = True
         self._early, self._backlog_bytes = [], 0
         commands: list[Command] = []
         if to_client is not None:
