@@ -35,13 +35,15 @@ class QueueTimeout:
     """No place came in time."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Turn:
-    """A session's place in the order of arrival, for one search for a replica."""
+    """Where a session stands in the order of arrival, for one search for a replica. Made by `Admission`."""
 
     number: int
-    deadline: float
-    """Until when it may wait, by the admission's monotonic clock."""
+    known: bool = False
+    """It has been in line or had a replica before, and so may join a line that is full."""
+    deadline: float | None = None
+    """Until when it may wait, by the monotonic clock; set when it joins the line for the first time."""
 
 
 OnPosition = Callable[[int, int], None]
@@ -92,7 +94,7 @@ class Admission:
         self._turns = 0
         self._line: dict[int, _Place] = {}  # in the order of the turns
         self._running = False
-        self._rescheduled = asyncio.Event()
+        self._stirred = asyncio.Event()
 
     @property
     def waiting(self) -> int:
@@ -122,13 +124,13 @@ class Admission:
         return self._lease(choice.candidate.url, first_try=not tried)
 
     def turn(self, before: Turn | None = None) -> Turn:
-        """A turn that begins now, with the whole timeout before it: behind everybody else's, or at the place of
-        the turn that the same session had `before`, so that a session that lost its replica comes first.
+        """A turn for a search that begins now, with the whole timeout before it: behind those there are, or
+        where the session stood with the turn that it had `before`: one that lost its replica comes first.
         """
-        if before is None:
-            self._turns += 1
-        number = self._turns if before is None else before.number
-        return Turn(number, self._clock.monotonic() + self._queue_timeout_seconds)
+        if before is not None:
+            return Turn(before.number, known=True)
+        self._turns += 1
+        return Turn(self._turns)
 
     async def wait(
         self,
@@ -149,9 +151,10 @@ class Admission:
         a place on it is what this session waits for. One that could not be reached counts again once it has
         recovered.
 
-        A session that got a place from the line and was turned away there waits again with the `turn` it had:
-        it stands before those that came after it (whose positions rise by one), its timeout goes on, and it
-        may join a line that is full.
+        The order is that of the turns; without one a session takes its turn now. One that got a place from
+        the line and was turned away there waits again with the turn it had: it stands before those that came
+        after it (whose positions rise by one), its timeout goes on, and it may join a line that is full. So
+        the line has `queue_size` places, and one for each session that has been in it or had a replica.
 
         Cancel-safe: who leaves is out of the line at once, and a lease that it was given in the same step is
         released, which gives the place to the next. Of a timeout and a place in the same step the first one
@@ -160,10 +163,11 @@ class Admission:
         placed = self.place(tried, key=key)
         if not isinstance(placed, AllFull):
             return placed
-        if not self._running or (turn is None and len(self._line) >= self._queue_size):
+        turn = turn if turn is not None else self.turn()
+        if not self._running or not (turn.known or len(self._line) < self._queue_size):
             return QueueFull()
-        place = self._join(turn or self.turn(), tried, key)
-        told, kept = (-1, -1), False
+        place = self._join(turn, tried, key)
+        told, kept = place.stands, False
         try:
             while place.outcome is None:
                 if place.stands != told:
@@ -186,9 +190,10 @@ class Admission:
         self._running = True
         try:
             while True:
-                self._rescheduled.clear()
+                self._stirred.clear()
                 self._expire()
                 self._registry.settle()  # what that frees is heard
+                self._number()
                 await self._next_moment()
         finally:
             self._running = False
@@ -205,16 +210,19 @@ class Admission:
             key=key,
             draw=self._rng.random(),
         )
+        turn.known = True
+        if turn.deadline is None:
+            turn.deadline = self._clock.monotonic() + self._queue_timeout_seconds
         behind = next(reversed(self._line), 0) < turn.number
         place = self._line[turn.number] = _Place(waiter, turn.deadline)
         if not behind:
             self._line = dict(sorted(self._line.items()))
-        self._line_changed()
+        self._stirred.set()
         return place
 
     def _leave(self, place: _Place) -> None:
         if self._line.pop(place.waiter.turn, None) is not None:
-            self._line_changed()
+            self._stirred.set()
         if isinstance(place.outcome, Lease):
             place.outcome.release()
 
@@ -230,7 +238,7 @@ class Admission:
             case _:
                 pass
         self._serve()
-        self._rescheduled.set()
+        self._stirred.set()
 
     def _serve(self) -> None:
         """Lease what is free to those that wait, and tell those that wait in vain."""
@@ -246,7 +254,7 @@ class Admission:
                 case Hopeless():
                     self._end(place, NoneHealthy())
         if decided:
-            self._line_changed()
+            self._stirred.set()
 
     def _expire(self) -> None:
         now = self._clock.monotonic()
@@ -254,33 +262,31 @@ class Admission:
         for place in over:
             del self._line[place.waiter.turn]
             self._end(place, QueueTimeout())
-        if over:
-            self._line_changed()
 
     async def _next_moment(self) -> None:
         """Return when time has changed something, or what there is to wait for may have changed."""
         if not self._line:
-            await self._rescheduled.wait()
+            await self._stirred.wait()
             return
         first = min(place.deadline for place in self._line.values())
         seconds = first - self._clock.monotonic()
         freed = self._registry.next_place_seconds()
         async with asyncio.TaskGroup() as tasks:
             alarm = tasks.create_task(self._ring(seconds if freed is None else min(seconds, freed)))
-            await self._rescheduled.wait()
+            await self._stirred.wait()
             alarm.cancel()
 
     async def _ring(self, seconds: float) -> None:
         await self._clock.sleep(seconds)
-        self._rescheduled.set()
+        self._stirred.set()
 
-    def _line_changed(self) -> None:
+    def _number(self) -> None:
+        """Wake those that stand elsewhere than before: once in a turn of the loop, whatever changed in it."""
         depth = len(self._line)
         for position, place in enumerate(self._line.values()):
             if place.stands != (position, depth):
                 place.stands = (position, depth)
                 place.changed.set()
-        self._rescheduled.set()
 
     def _lease(self, url: str, *, first_try: bool) -> Lease:
         self._ticket += first_try

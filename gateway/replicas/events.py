@@ -38,9 +38,7 @@ class PlaceFreed:
 
 @dataclass(frozen=True, slots=True)
 class PlacesWithdrawn:
-    """The replica takes no new session: somebody drains it, it was removed, it refuses for a moment, or it is
-    ejected. When the last two end is in `ReplicaRegistry.next_place_seconds`.
-    """
+    """The replica takes no new session: somebody drains it, or it was removed."""
 
     url: str
 

@@ -200,7 +200,6 @@ class ReplicaRegistry:
             self._end_moments(replica)
             until = self._clock.monotonic() + seconds
             replica.refusing_until = max(until, replica.refusing_until or until)
-            self._tell(PlacesWithdrawn(replica.url))
 
     def blame(self, url: str) -> None:
         """A session was lost by the fault of the replica at `url`; too many in a row eject it."""
@@ -359,7 +358,6 @@ class ReplicaRegistry:
             for_seconds=round(seconds, 3),
         )
         logger.warning(line)
-        self._tell(PlacesWithdrawn(replica.url))
 
     def _tell_freed(self, replica: Replica) -> None:
         if replica.is_healthy and not (replica.draining or replica.removed):

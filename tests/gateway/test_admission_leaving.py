@@ -131,4 +131,9 @@ async def test_a_place_freed_costs_a_look_at_the_replicas_and_a_word_to_each_tha
         await room.release(leases[0])
         assert looks == 2  # the one in front gets it, the next learns that there is no more
         assert [len(session.told) for session in waiting] == [0] + [1] * 999
-        room.turn_unhealthy(A, B, C)
+        room.turn_unhealthy(A, B)
+        looks = 0
+        room.turn_unhealthy(C)
+        await settle()
+        assert looks == 1  # what holds for the first holds for all
+        assert not any(session.waits for session in waiting)

@@ -45,9 +45,10 @@ async def test_positions_fall_and_are_told_only_when_they_change() -> None:
 async def test_changes_of_one_step_are_told_once() -> None:
     async with waiting_room([A], limit=3) as room:
         leases = room.fill()
-        waiting = await room.joined(5)
+        waiting = [room.asks() for _ in range(5)]
+        await settle()
         await room.release(*leases)
-        assert waiting[3].told[-2:] == [(3, 5), (0, 2)]
+        assert waiting[3].told == [(3, 5), (0, 2)]
 
 
 async def test_one_that_leaves_frees_its_place_in_line_at_once() -> None:
@@ -190,6 +191,41 @@ async def test_one_turned_away_keeps_its_turn_and_its_time() -> None:
         await room.clock.advance(28)
         assert again.outcome == QueueTimeout()
         assert [session.told[-1] for session in others] == [(0, 2), (1, 2)]
+
+
+async def test_a_turn_of_its_own_takes_nobody_into_a_full_line() -> None:
+    async with waiting_room(queue_size=1) as room:
+        room.fill()
+        turn = room.admission.turn()
+        await room.join()
+        refused = room.asks(turn=turn)
+        await settle()
+        assert refused.outcome == QueueFull()
+
+
+async def test_one_that_lost_its_replica_comes_first_with_a_timeout_of_its_own() -> None:
+    async with waiting_room(queue_size=1) as room:
+        turn = room.admission.turn()
+        room.fill()
+        await room.clock.advance(100)
+        waiting = await room.join()
+        moved = room.asks([B], turn=room.admission.turn(turn))
+        await settle()
+        assert (moved.told, waiting.told[-1]) == ([(0, 2)], (1, 2))
+        await room.clock.advance(29)
+        assert moved.waits
+        await room.clock.advance(1)
+        assert moved.outcome == QueueTimeout()
+
+
+async def test_the_timeout_begins_with_the_wait_and_not_with_the_turn() -> None:
+    async with waiting_room() as room:
+        room.fill()
+        turn = room.admission.turn()
+        await room.clock.advance(100)
+        session = room.asks(turn=turn)
+        await room.clock.advance(29)
+        assert session.waits
 
 
 async def test_a_key_decides_between_places_that_are_free() -> None:
