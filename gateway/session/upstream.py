@@ -350,8 +350,8 @@ async def connect(
                 enable_auto_ping=False,
                 enable_auto_pong=True,
                 logger_name=logger,
-                # Its faster transport misses a reset that comes right behind data: the event loop stops polling
-                # after one read, and the loss shows only at the next ping.
+                # Its faster transport misses a reset that comes right behind data: the event loop stops
+                # polling after one read, and the loss shows only at the next ping.
                 use_aiofastnet=False,
             )
         if listener is None:
