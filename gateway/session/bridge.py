@@ -1,8 +1,8 @@
 """One session's pump: hands events to the core, carries out its commands, and watches the clock.
 
-Everything here happens synchronously in callbacks of the two sides; nothing is buffered in between. When one side
-does not take what it is sent, the other is not read. A session may have no replica for a while, before its first
-one or between two: the core keeps what the client says meanwhile, and the client is read up to a bound.
+Everything here happens synchronously in callbacks of the two sides; nothing is buffered in between. When one
+side does not take what it is sent, the other is not read. A session may have no replica for a while, before
+its first one or between two: the core keeps what the client says meanwhile, which is read up to a bound.
 """
 
 from __future__ import annotations
@@ -98,19 +98,23 @@ class Bridge:
         return self._upstream is None
 
     def attach(self, upstream: Upstream, replica: str, name: str) -> None:
-        """`upstream` serves the session from now on: what the core has kept is said to it, and it is heard."""
+        """`upstream` serves the session from now on: what the core has kept is said to it, and it is heard.
+
+        Where it has refused or lost the session already, that shows in `outcome`.
+        """
         now = self._loop.time()
         self._upstream = upstream
+        self._replica_writable = True
         self._replica_message_at = now
         self._replica_silence = Silence(now)
         self._replica_stall = Stall()
         self._moved = self._loop.create_future()
-        self._carry_out(self._core.attached(replica, name))
+        self._guarded(lambda: self._core.attached(replica, name))
         if self._upstream is upstream:
+            upstream.listen(self)
             if self._replica_paused:
                 upstream.pause_reading()
-            upstream.listen(self)
-        self._regulate_client()
+        self._guarded(self._regulate_client)
 
     async def first_message(self) -> Message:
         """What the client says first. Cancel-safe."""
@@ -125,19 +129,20 @@ class Bridge:
 
     def fail(self, cause: SessionEnded) -> None:
         """End the session for `cause`; a no-op once it has ended."""
-        self._carry_out(self._core.fail(cause))
+        self._guarded(lambda: self._core.fail(cause))
 
     def unavailable(self, cause: SessionEnded) -> None:
         """No replica could be had."""
-        self._carry_out(self._core.unavailable(cause))
+        self._guarded(lambda: self._core.unavailable(cause))
 
     def queued(self, position: int, depth: int) -> None:
         """The client waits in the queue at `position` of `depth`."""
-        self._carry_out(self._core.queued(position, depth))
+        self._guarded(lambda: self._core.queued(position, depth))
 
     def unhealthy(self, policy: UnhealthyPolicy) -> None:
-        """The replica that serves the session turned unhealthy."""
-        self._carry_out(self._core.unhealthy(policy))
+        """The replica that serves the session turned unhealthy; a no-op where none does."""
+        if not self.waiting:
+            self._guarded(lambda: self._core.unhealthy(policy))
 
     # What the client's door calls.
 
@@ -151,7 +156,7 @@ class Bridge:
             self.from_client.count(event)
         self._guarded(self._core.from_client, event)
         if self._upstream is None:
-            self._regulate_client()
+            self._guarded(self._regulate_client)
 
     def downstream_paused(self) -> None:
         self._replica_paused = True
@@ -183,13 +188,13 @@ class Bridge:
 
     def upstream_paused(self) -> None:
         self._replica_writable = False
-        self._regulate_client()
+        self._guarded(self._regulate_client)
 
     def upstream_resumed(self) -> None:
         self._replica_writable = True
-        self._regulate_client()
+        self._guarded(self._regulate_client)
 
-    def _regulate_client(self) -> None:
+    def _regulate_client(self) -> Commands:
         """Read the client exactly while what it says has somewhere to go."""
         if self._upstream is None:
             pause = self._core.backlog_bytes > BACKLOG_BYTES
@@ -202,9 +207,15 @@ class Bridge:
             self._client_paused = False
             self._client_silence.heard(self._loop.time())
             self._door.resume_reading()
+        return ()
 
     def _guarded(self, rule: Callable[..., Commands], *event: Event) -> None:
-        """Carry out what `rule` says of `event`. A defect there ends this session alone, and is told."""
+        """Carry out what `rule` says of `event`. A defect there ends this session alone, and is told.
+
+        Once the session has ended, nothing more is asked.
+        """
+        if self.ended.done():
+            return
         try:
             self._carry_out(rule(*event))
         except Exception:  # the outermost loop of a session's callbacks

@@ -76,8 +76,8 @@ class Opener:
     async def open(self, wanted: Wanted, *, on_position: OnPosition | None = None) -> Opened | NotOpened:
         """An open upstream, or why there is none.
 
-        Where every healthy replica is full, this waits in the queue if the client can be told so (`on_position`).
-        Cancel-safe: no lease, no place in the queue and no connection is left behind.
+        Where every healthy replica is full, this waits in the queue if the client can be told so
+        (`on_position`). Cancel-safe: no lease, no place in the queue and no connection is left behind.
         """
         answered: Refused | None = None
         placed: Lease | AllFull | QueueFull | QueueTimeout | NoneHealthy = NoneHealthy()

@@ -41,10 +41,12 @@ class Entry:
         self.replica: str | None = None
         """URL of the replica that serves the session at the moment."""
 
-    def opened(self, session: OpenSession) -> None:
-        """The session is open; it is ended at once where the drain's deadline has passed meanwhile."""
+    def opened(self, session: OpenSession, *, has_replica: bool) -> None:
+        """The client has been answered. Its session is ended at once where the drain's deadline has passed
+        meanwhile, or where a drain has begun and it still waits for a replica.
+        """
         self.session = session
-        if self._roster.deadline_passed:
+        if self._roster.deadline_passed or (self._roster.draining and not has_replica):
             session.fail(GatewayRestarting())
 
 

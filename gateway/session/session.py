@@ -1,4 +1,4 @@
-"""One session's life after the checks: a replica, the accept, the pump, further replicas when one is lost, the end."""
+"""One session's life after the checks: a replica, the accept, the pump, the next replica, the end."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Protocol
 
 from gateway.admission import QueueFull, QueueTimeout
 from gateway.errors import (
+    InternalError,
     NoHealthyReplica,
     QueueTimedOut,
     ReplicasFull,
@@ -17,11 +18,13 @@ from gateway.errors import (
     UpgradeRefused,
 )
 from gateway.logs import log_line
+from gateway.replicas.model import Replica
 from gateway.selection import AllFull, NoneHealthy
 from gateway.session.bridge import Bridge
 from gateway.session.core import End, Move, SessionCore, Side
 from gateway.session.downstream import Downstream
 from gateway.session.events import Closed
+from gateway.session.losses import is_loss
 from gateway.session.opening import FINAL_STATUSES, NotOpened, Opened, Opener, Wanted
 from gateway.session.roster import Entry
 from gateway.session.upstream import Refused
@@ -74,14 +77,16 @@ class Session:
         self._entry = entry
         self._core = parts.new_core()
         self._bridge = Bridge(door, self._core, parts.limits, parts.records.blame)
-        self._replica: str | None = None
+        self._replica: Replica | None = None
+        """The one that serves the session, or did so last."""
         self._began = asyncio.get_running_loop().time()
 
     async def run(self) -> NotOpened | None:
-        """Serve the client to the session's end. NotOpened when no replica took it and it is not answered yet.
+        """Serve the client to the session's end. NotOpened when no replica took it and it is not answered
+        yet.
 
-        It is answered before a replica is known when it has to wait, or when affinity needs its first message.
-        Cancel-safe: no lease and no connection is left behind.
+        It is answered before a replica is known when it has to wait, or when affinity needs its first
+        message. Cancel-safe: no lease, no place in the queue and no connection is left behind.
         """
         self._wanted.turn = self._parts.opener.admission.turn()
         if self._parts.key_of_init is not None:
@@ -114,21 +119,23 @@ class Session:
         await self._live(opened)
 
     async def _live(self, opened: Opened | None) -> None:
-        end: End | None = None
-        self._bridge.start()
+        end = End(Side.GATEWAY, InternalError.close_code, InternalError.close_reason)
         try:
-            self._entry.opened(self._bridge)
-            while end is None:
-                opened = opened or await self._find()
+            self._bridge.start()
+            self._entry.opened(self._bridge, has_replica=opened is not None)
+            while not self._bridge.ended.done():
                 if opened is None:
-                    end = self._bridge.ended.result()
+                    opened = await self._find()
+                if opened is None:
                     break
-                outcome = await self._serve_by(opened)
-                opened = None
-                if isinstance(outcome, End):
-                    end = outcome
-                else:
+                serving, opened = opened, None
+                outcome = await self._serve_by(serving)
+                if isinstance(outcome, Move):
                     self._note_move(outcome)
+            end = self._bridge.ended.result()
+        except asyncio.CancelledError:
+            end = End(Side.GATEWAY, None, "cancelled")
+            raise
         finally:
             self._bridge.stop()
             if opened is not None:
@@ -140,16 +147,20 @@ class Session:
         lease, upstream = opened.lease, opened.upstream
         try:
             self._log_attached(opened)
-            self._replica = self._entry.replica = lease.url
+            self._replica = lease.replica
+            self._entry.replica = lease.url
             self._wanted.tried.clear()
             self._bridge.attach(upstream, lease.url, lease.replica.name)
             outcome = await self._bridge.outcome()
             if isinstance(outcome, End):
-                if outcome.by is not Side.GATEWAY:
+                if _is_good(outcome):
                     self._parts.records.praise(lease.url)
                 await upstream.closed()
             else:
                 upstream.send(MOVED)
+                if outcome.cause == "refused":
+                    # Before its place is free, or the next in line would be sent there.
+                    self._parts.records.mark_full(lease.url, FULL_FOR_SECONDS)
             return outcome
         finally:
             self._entry.replica = None
@@ -157,50 +168,53 @@ class Session:
 
     def _note_move(self, move: Move) -> None:
         assert self._replica is not None
-        if move.cause == "refused":
-            self._parts.records.mark_full(self._replica, FULL_FOR_SECONDS)
-        else:
+        if move.cause != "refused":
             self._wanted.turn = self._parts.opener.admission.turn(self._wanted.turn)
-            self._wanted.tried.add(self._replica)
+            self._wanted.tried.add(self._replica.url)
         line = log_line(
             "session_moves",
             request_id=self._wanted.request_id,
-            away_from=self._replica,
+            away_from=self._replica.name,
             cause=move.cause,
         )
         logger.info(line)
 
     async def _find(self) -> Opened | None:
         """The next replica, or None once the session has ended; the client may leave at any moment."""
-        async with asyncio.TaskGroup() as tasks:
-            seeking = tasks.create_task(self._seek())
-            await asyncio.wait((seeking, self._bridge.ended), return_when=asyncio.FIRST_COMPLETED)
-            if not seeking.done():
+        found: list[Opened] = []
+        kept = False
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                seeking = tasks.create_task(self._seek(found))
+                await asyncio.wait((seeking, self._bridge.ended), return_when=asyncio.FIRST_COMPLETED)
                 seeking.cancel()
-        found = None if seeking.cancelled() else seeking.result()
-        if found is not None and self._bridge.ended.done():
-            give_back(found)
-            return None
-        return found
+            kept = not self._bridge.ended.done()
+        finally:
+            if not kept:
+                # The session may end, or be cancelled, in the very step in which one was found.
+                for opened in found:
+                    give_back(opened)
+        return found[0] if found and kept else None
 
-    async def _seek(self) -> Opened | None:
-        """The next replica, or None after the session was ended for want of one."""
+    async def _seek(self, found: list[Opened]) -> None:
+        """Put the next replica into `found`, or end the session for want of one."""
         if self._wanted.key is None and self._parts.key_of_init is not None:
             self._wanted.key = await self._key_of_init(self._parts.key_of_init)
         outcome = await self._try_all()
         if isinstance(outcome, Opened):
-            return outcome
-        self._bridge.unavailable(self._ending(outcome))
-        return None
+            found.append(outcome)
+        else:
+            self._bridge.unavailable(self._ending(outcome))
 
     async def _try_all(self) -> Opened | NotOpened:
-        on_position = self._bridge.queued if self._parts.can_queue else None
-        outcome = await self._parts.opener.open(self._wanted, on_position=on_position)
-        if isinstance(outcome, NotOpened) and isinstance(outcome.cause, NoneHealthy) and self._wanted.tried:
-            # What failed this session may be well by now, and is better than nothing.
+        if self._wanted.tried:
+            outcome = await self._parts.opener.open(self._wanted)
+            if isinstance(outcome, Opened) or _is_final(outcome):
+                return outcome
+            # What failed this session may be well by now, and is better than waiting or nothing.
             self._wanted.tried.clear()
-            outcome = await self._parts.opener.open(self._wanted, on_position=on_position)
-        return outcome
+        on_position = self._bridge.queued if self._parts.can_queue else None
+        return await self._parts.opener.open(self._wanted, on_position=on_position)
 
     async def _key_of_init(self, key_of_init: Callable[[str | bytes], str | None]) -> str | None:
         try:
@@ -234,12 +248,12 @@ class Session:
             )
         )
 
-    def _log_end(self, end: End | None) -> None:
+    def _log_end(self, end: End) -> None:
         bridge = self._bridge
         logger.info(
             log_line(
                 "session_ended",
-                replica=self._replica,
+                replica=self._replica.name if self._replica is not None else None,
                 request_id=self._wanted.request_id,
                 duration_seconds=asyncio.get_running_loop().time() - self._began,
                 bytes_from_client=bridge.from_client.size_bytes,
@@ -248,11 +262,21 @@ class Session:
                 messages_from_replica=bridge.from_replica.messages,
                 resumes=self._core.resumes,
                 not_resumable=self._core.why_not_resumable,
-                closed_by=end.by.value if end else Side.GATEWAY.value,
-                code=end.code if end else None,
-                reason=end.reason if end else "cancelled",
+                closed_by=end.by.value,
+                code=end.code,
+                reason=end.reason,
             )
         )
+
+
+def _is_good(end: End) -> bool:
+    """Whether the replica that served to this end did what it should."""
+    return end.by is Side.CLIENT or (end.by is Side.REPLICA and not is_loss(Closed(end.code)))
+
+
+def _is_final(outcome: NotOpened) -> bool:
+    """Whether the client would be told the same by every replica."""
+    return isinstance(outcome.cause, Refused) and outcome.cause.status in FINAL_STATUSES
 
 
 def give_back(opened: Opened) -> None:

@@ -102,9 +102,9 @@ class Upstream(WSListener):
         self.resume_reading()
         early, self._early = self._early, []
         for event in early:
-            listener.upstream_event(event)
+            self._listener.upstream_event(event)  # the first one may have led to `mute`
         if self._write_paused:
-            listener.upstream_paused()
+            self._listener.upstream_paused()
 
     def mute(self) -> None:
         """Hand over nothing more: this connection serves nobody now."""

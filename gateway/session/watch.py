@@ -87,8 +87,8 @@ def next_check(
     silences: Iterable[Silence],
     stalled_at: float | None = None,
 ) -> float:
-    """Loop time of the next look: the earliest deadline that is known, and never later than a quarter of those
-    whose time can begin between two looks (a slow consumer, a stalled segment).
+    """Loop time of the next look: the earliest deadline that is known, and never later than a quarter of
+    those whose time can begin between two looks (a slow consumer, a stalled segment).
 
     `silences` are those of the sides that can be asked now. At least a twentieth of a second ahead.
     """
