@@ -133,6 +133,8 @@ class Ledger:
             self.begun += 1
         self._started += 1
         self._furthest = max(self._furthest, self._started)
+        if self._paused:
+            self._pause_came_late()
         return self._prompts[self._started - 1]
 
     def segment_completed(self) -> None:
@@ -274,6 +276,16 @@ class Ledger:
                 self._enhances = enabled
             case protocol.SeedPromptsUpdated():
                 pass
+
+    def _pause_came_late(self) -> None:
+        """A segment started under a pause: the pause was on its way still, and must come after it again."""
+        kind = protocol.GenerationPausedUpdated
+        pauses = [change for change in self._changes if change.kind is kind]
+        if pauses and pauses[-1].at < self._started:
+            self._changes.remove(pauses[-1])
+            self._changes.append(_Change(self._started, kind, pauses[-1].text))
+        elif not pauses and kind in self._in_force:
+            self._changes.append(_Change(self._started, kind, self._in_force.pop(kind)))
 
     def _insert(self, place: int, asked: Asked) -> None:
         self._prompts.insert(place, asked)
