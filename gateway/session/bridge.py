@@ -104,7 +104,6 @@ class Bridge:
         """
         now = self._loop.time()
         self._upstream = upstream
-        self._replica_writable = True
         self._replica_message_at = now
         self._replica_silence = Silence(now)
         self._replica_stall = Stall()
@@ -121,9 +120,12 @@ class Bridge:
         return await asyncio.shield(self._first_message)
 
     async def outcome(self) -> End | Move:
-        """How the time with the attached replica ended. Cancel-safe."""
+        """How the time with the attached replica ended: by a `Move` also where the session has ended since.
+
+        Cancel-safe.
+        """
         await asyncio.wait((self.ended, self._moved), return_when=asyncio.FIRST_COMPLETED)
-        return self.ended.result() if self.ended.done() else self._moved.result()
+        return self._moved.result() if self._moved.done() else self.ended.result()
 
     # What the gateway decides.
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from gateway.session.asgi_door import CAPABILITIES
 from gateway.session.downstream import Capabilities, DownstreamListener, OpeningRequest
 from gateway.session.events import Closed, Event, Message
-from gateway.session.upstream import Upstream, UpstreamListener
+from gateway.session.upstream import CLOSE_TIMEOUT_SECONDS, Upstream, UpstreamListener
 from tests.gateway.session.requests import request
 
 PINGING = Capabilities(pings=True, client_reasons=True, largest_frame_bytes=None)
@@ -134,7 +134,8 @@ class FakeUpstream(Upstream):
 
     async def closed(self) -> None:
         self.awaited = True
-        await asyncio.sleep(0)
+        goodbye = self._over or (bool(self.sent) and isinstance(self.sent[-1], Closed))
+        await asyncio.sleep(0 if goodbye else CLOSE_TIMEOUT_SECONDS)
         self._is_over()
 
     def says(self, event: Event) -> None:

@@ -194,14 +194,18 @@ class House:
     def leases(self) -> int:
         return sum(replica.sessions for replica in self.registry.all())
 
-    def assert_empty(self) -> None:
-        """Nothing is held for anybody: no lease, connection, place in the queue or line in the roster."""
-        assert self.leases == 0
-        assert sum(replica.pending for replica in self.registry.all()) == 0
-        assert self.admission.waiting == 0
+    def assert_nobody_is_inside(self) -> None:
+        """No session has a connection, waits for one, stands in the queue, or is in the roster."""
         assert len(self.roster) == 0
+        assert self.admission.waiting == 0
         assert self.connect.asking == 0
         assert [url for url, upstream in self.connect.opened if not upstream.cut] == []
+
+    def assert_empty(self) -> None:
+        """Nothing is held for anybody: no lease, connection, place in the queue or line in the roster."""
+        self.assert_nobody_is_inside()
+        assert self.leases == 0
+        assert sum(replica.pending for replica in self.registry.all()) == 0
 
 
 @asynccontextmanager

@@ -574,7 +574,7 @@ async def test_a_replica_without_a_pong_is_the_cores_to_leave() -> None:
             await asyncio.sleep(1)
             session.door.says(Pong())
         assert second.sent == [], "its silence begins with its time"
-        assert not session.ended()
+        assert not session.bridge.waiting
 
 
 async def test_a_client_is_asked_while_no_replica_is_there() -> None:

@@ -50,10 +50,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """
         self._jumper.intruder = (self._jumper.turns + turns, intrude)
 
-    @property
-    def intrusion_is_due(self) -> bool:
-        """Whether the call of `at_turn` is still to come."""
-        return self._jumper.intruder is not None
+    def call_off(self) -> Callable[[], object] | None:
+        """The call of `at_turn` that has not come yet, which now never comes; None where it has."""
+        intruder, self._jumper.intruder = self._jumper.intruder, None
+        return intruder[1] if intruder is not None else None
 
 
 class LoopClock:
