@@ -53,6 +53,21 @@ class EmulatorProcess(RunningProcess):
     async def restart(self, name: str) -> None:
         await self._call("POST", f"/replicas/{name}/restart")
 
+    async def pause(self, name: str) -> None:
+        """The replica stands still; by SIGSTOP where it is a process of its own."""
+        await self._call("POST", f"/replicas/{name}/pause")
+
+    async def resume(self, name: str) -> None:
+        await self._call("POST", f"/replicas/{name}/resume")
+
+    async def lift(self, name: str, fault: str) -> None:
+        """The fault stands no longer."""
+        await self._call("DELETE", f"/replicas/{name}/faults/{fault}")
+
+    async def struck(self, name: str, fault: str) -> int:
+        """How many opportunities the fault has taken on the replica."""
+        return int((await self.replica(name))["faults"][fault]["struck"])
+
     async def arm(self, name: str, fault: str, **fields: object) -> None:
         """The fault stands on the replica."""
         await self._call("PUT", f"/replicas/{name}/faults/{fault}", fields)
