@@ -114,6 +114,7 @@ class Bridge:
             if self._replica_paused:
                 upstream.pause_reading()
         self._guarded(self._regulate_client)
+        self._check_anew()
 
     async def first_message(self) -> Message:
         """What the client says first. Cancel-safe."""
@@ -173,6 +174,7 @@ class Bridge:
             self._replica_message_at = now
             if self._upstream is not None:
                 self._upstream.resume_reading()
+            self._check_anew()
 
     # What the replica's connection calls.
 
@@ -256,6 +258,12 @@ class Bridge:
         self._upstream = None
         self._replica_writable = True
         self._regulate_client()
+
+    def _check_anew(self) -> None:
+        """A side can be asked from now on that could not be before: its deadline may be the next one."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._check()
 
     def _check(self) -> None:
         """Look at every deadline, and set the timer for the next one that can come."""

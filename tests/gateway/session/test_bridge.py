@@ -577,6 +577,27 @@ async def test_a_replica_without_a_pong_is_the_cores_to_leave() -> None:
         assert not session.bridge.waiting
 
 
+async def test_a_replica_that_comes_late_is_asked_in_time() -> None:
+    quick = replace(LIMITS, ping_interval_seconds=0.5, ping_timeout_seconds=1)
+    async with waiting(quick, core=ScriptedCore(), capabilities=replace(PINGING, pings=False)) as session:
+        for url in (A, B):
+            silent = session.attach(url)
+            await asyncio.sleep(0.6)
+            assert silent.sent == [Ping()]
+            await asyncio.sleep(1)
+            assert session.bridge.waiting
+
+
+async def test_a_replica_is_asked_in_time_once_the_client_reads_again() -> None:
+    quick = replace(LIMITS, ping_interval_seconds=0.5, ping_timeout_seconds=1)
+    async with bridged(quick, core=ScriptedCore(), capabilities=replace(PINGING, pings=False)) as session:
+        session.bridge.downstream_paused()
+        await asyncio.sleep(2)
+        session.bridge.downstream_resumed()
+        await asyncio.sleep(1.6)
+        assert session.bridge.waiting
+
+
 async def test_a_client_is_asked_while_no_replica_is_there() -> None:
     core = ScriptedCore()
     async with waiting(core=core) as session:
