@@ -13,8 +13,7 @@ import pytest
 from tests.support.emulator_process import EmulatorProcess
 from tests.support.gateway_process import GatewayProcess
 from tests.support.long_session import LongSession, Prompt, Snapshot, Step, Until, live, toggle
-from tests.support.story import Story
-from tests.support.undisturbed import assert_undisturbed
+from tests.support.undisturbed import assert_lost, assert_undisturbed, resumes
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
@@ -28,25 +27,6 @@ QUICK_PINGS: dict[str, object] = {
 }
 
 PROMPTS = [Prompt(f"scene {number}", seed=number) for number in range(4)]
-
-
-def in_order(emulator: EmulatorProcess) -> list[Mapping[str, object]]:
-    """Replica settings by which a is asked first, then b, then c."""
-    return list(emulator.settings(a={"primary": True}))
-
-
-def assert_lost(story: Story, *, retryable: bool = True) -> None:
-    """The client was told that its replica is lost, in band and by the close."""
-    told = [(error["code"], error["retryable"]) for error in story.errors]
-    assert told == [("worker_failed", retryable)], story
-    assert (story.close_code, story.close_reason) == (1011, "replica_lost")
-    assert story.problems == []
-    assert not story.finished
-
-
-def resumes(story: Story) -> list[tuple[int, str]]:
-    """Each time that the session went on elsewhere: the next segment, and where."""
-    return [(message["segment_idx"], message["replica"]) for message in story.resumed]
 
 
 # What the computed media stands for
@@ -95,7 +75,7 @@ async def test_one_loss_changes_nothing_for_the_client(tmp_path: Path) -> None:
     async with EmulatorProcess(tmp_path, *REAL, *FAST) as emulator:
         # It loses one session after the other here, and is to get the next one all the same.
         kept: dict[str, object] = {"outlier__max_ejected_share": 0}
-        async with GatewayProcess(tmp_path, in_order(emulator), settings=kept) as gateway:
+        async with GatewayProcess(tmp_path, emulator.in_order(), settings=kept) as gateway:
             for fault, fields in LOSSES:
                 await emulator.reset()
                 await gateway.until_status(emulator.urls["a"], "healthy")
@@ -114,7 +94,7 @@ async def test_one_loss_changes_nothing_for_the_client(tmp_path: Path) -> None:
 async def test_a_segment_that_the_client_has_is_not_made_for_it_again(tmp_path: Path) -> None:
     async with EmulatorProcess(tmp_path, *REAL, *FAST) as emulator:
         every_third: dict[str, object] = {"session__snapshot_every": 3}
-        async with GatewayProcess(tmp_path, in_order(emulator), settings=every_third) as gateway:
+        async with GatewayProcess(tmp_path, emulator.in_order(), settings=every_third) as gateway:
             await emulator.arm("a", "crash", point="segment", segment=5)
             asked = [Prompt(f"scene {number}", seed=number) for number in range(8)]
             story = await live(gateway.ws, asked)
@@ -129,7 +109,7 @@ async def test_a_segment_that_the_client_has_is_not_made_for_it_again(tmp_path: 
 
 async def test_two_losses_in_a_row_are_one_resume_for_the_client(tmp_path: Path) -> None:
     async with EmulatorProcess(tmp_path, *REAL, *FAST) as emulator:
-        async with GatewayProcess(tmp_path, in_order(emulator)) as gateway:
+        async with GatewayProcess(tmp_path, emulator.in_order()) as gateway:
             await emulator.arm("a", "crash", point="segment", segment=1)
             await emulator.arm("b", "crash", point="init")
             story = await live(gateway.ws, PROMPTS)
@@ -139,7 +119,7 @@ async def test_two_losses_in_a_row_are_one_resume_for_the_client(tmp_path: Path)
 
 async def test_every_replica_may_be_lost_once(tmp_path: Path) -> None:
     async with EmulatorProcess(tmp_path, *REAL, *FAST) as emulator:
-        async with GatewayProcess(tmp_path, in_order(emulator)) as gateway:
+        async with GatewayProcess(tmp_path, emulator.in_order()) as gateway:
             # A session that comes from another replica counts its segments anew.
             await emulator.arm("a", "crash", point="segment", segment=1)
             await emulator.arm("b", "gpu_error", point="segment", segment=1)
@@ -151,7 +131,7 @@ async def test_every_replica_may_be_lost_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("replicas", [1, 2])
 async def test_the_last_replica_lost_is_told_so(tmp_path: Path, replicas: int) -> None:
     async with EmulatorProcess(tmp_path, *REAL, *FAST, replicas=replicas) as emulator:
-        async with GatewayProcess(tmp_path, in_order(emulator)) as gateway:
+        async with GatewayProcess(tmp_path, emulator.in_order()) as gateway:
             for name in emulator.urls:
                 await emulator.arm(name, "crash", point="segment_end", segment=1)
             story = await live(gateway.ws, [Prompt(f"scene {number}") for number in range(9)])
@@ -164,7 +144,7 @@ async def test_the_last_replica_lost_is_told_so(tmp_path: Path, replicas: int) -
 async def test_resume_attempts_bound_the_losses_in_a_row(tmp_path: Path) -> None:
     once: dict[str, object] = {"session__resume_attempts": 1}
     async with EmulatorProcess(tmp_path, *REAL, *FAST) as emulator:
-        async with GatewayProcess(tmp_path, in_order(emulator), settings=once) as gateway:
+        async with GatewayProcess(tmp_path, emulator.in_order(), settings=once) as gateway:
             await emulator.arm("a", "crash", point="segment", segment=1)
             await emulator.arm("b", "crash", point="init")
             assert_lost(await live(gateway.ws, PROMPTS))
@@ -175,7 +155,7 @@ async def test_resume_attempts_bound_the_losses_in_a_row(tmp_path: Path) -> None
 async def test_without_resume_a_lost_replica_ends_the_session(tmp_path: Path, protocol: str) -> None:
     off: dict[str, object] = {"session__protocol": protocol, "session__resume": False}
     async with EmulatorProcess(tmp_path, *REAL, *FAST) as emulator:
-        async with GatewayProcess(tmp_path, in_order(emulator), settings=off) as gateway:
+        async with GatewayProcess(tmp_path, emulator.in_order(), settings=off) as gateway:
             await emulator.arm("a", "crash", point="segment", segment=1)
             story = await live(gateway.ws, PROMPTS)
             if protocol == "streaming":
@@ -189,7 +169,7 @@ async def test_without_resume_a_lost_replica_ends_the_session(tmp_path: Path, pr
 @pytest.mark.parametrize("code", [1000, 1008, 4001])
 async def test_a_close_that_is_meant_passes_as_it_is(tmp_path: Path, code: int) -> None:
     async with EmulatorProcess(tmp_path, *FAST) as emulator:
-        async with GatewayProcess(tmp_path, in_order(emulator)) as gateway:
+        async with GatewayProcess(tmp_path, emulator.in_order()) as gateway:
             await emulator.arm("a", "close", point="segment", segment=1, code=code, reason="that is it")
             story = await live(gateway.ws, PROMPTS)
     assert (story.close_code, story.close_reason) == (code, "that is it")

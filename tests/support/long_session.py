@@ -170,18 +170,15 @@ class LongSession:
             ) from None
 
     async def _until_set(self, event: asyncio.Event) -> None:
-        async with asyncio.timeout(2 * PATIENCE_SECONDS), asyncio.TaskGroup() as tasks:
-            waiting = tasks.create_task(event.wait())
-            try:
-                while not event.is_set():
-                    if self.story.over:
-                        raise _Over
-                    self._heard.clear()
-                    heard = tasks.create_task(self._heard.wait())
-                    await asyncio.wait({waiting, heard}, return_when=asyncio.FIRST_COMPLETED)
-                    heard.cancel()
-            finally:
-                waiting.cancel()
+        async def wake() -> None:
+            await event.wait()
+            self._heard.set()
+
+        waking = asyncio.ensure_future(wake())
+        try:
+            await self._until(event.is_set)
+        finally:
+            waking.cancel()
 
 
 async def live(url: str, steps: Iterable[Step], **options: Any) -> Story:

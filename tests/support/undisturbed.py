@@ -38,3 +38,17 @@ def assert_undisturbed(story: Story, asked: Sequence[Prompt]) -> None:
     assert story.finished, str(story)
     assert story.prompts == [prompt.text for prompt in asked]
     assert story.hashes == segment_hashes([(prompt.text, prompt.seed) for prompt in asked])
+
+
+def assert_lost(story: Story, *, retryable: bool = True) -> None:
+    """The client was told that its replica is lost, in band and by the close."""
+    told = [(error["code"], error["retryable"]) for error in story.errors]
+    assert told == [("worker_failed", retryable)], str(story)
+    assert (story.close_code, story.close_reason) == (1011, "replica_lost")
+    assert story.problems == []
+    assert not story.finished
+
+
+def resumes(story: Story) -> list[tuple[int, str]]:
+    """Each time that the session went on elsewhere: the next segment, and where."""
+    return [(message["segment_idx"], message["replica"]) for message in story.resumed]
