@@ -139,7 +139,7 @@ class PassthroughCore:
     in_segment = False
     resumes = 0
     resumable = False
-    why_not_resumable: str | None = "protocol is passthrough"
+    why_not_resumable: str | None = "passthrough"
 
     def __init__(self, max_message_bytes: int) -> None:
         self._max_message_bytes = max_message_bytes

@@ -42,6 +42,8 @@ class Client:
     """What it was told, read as a client of the protocol reads it."""
 
     segments: list[bytes] = field(default_factory=list)
+    prompts: list[str] = field(default_factory=list)
+    """Of each whole segment."""
     resumed: list[str] = field(default_factory=list)
     errors: list[dict[str, Any]] = field(default_factory=list)
     states: list[str] = field(default_factory=list)
@@ -49,6 +51,7 @@ class Client:
     kinds: list[str] = field(default_factory=list)
     closed: Closed | None = None
     _begun: bytes | None = None
+    _prompt: str = ""
 
     def hear(self, event: Message | Closed) -> None:
         assert self.closed is None, "nothing comes after a close"
@@ -67,9 +70,11 @@ class Client:
         match said["type"]:
             case "ltx2_segment_start":
                 self._begun = b""
+                self._prompt = said["prompt"]
             case "ltx2_segment_complete":
                 assert self._begun is not None
                 self.segments.append(self._begun)
+                self.prompts.append(self._prompt)
                 self._begun = None
             case "session_resumed":
                 self._begun = None
@@ -177,9 +182,14 @@ class Stage:
                     assert command is commands[-1]
                     self.end = command
 
-    def play_on(self) -> None:
-        """Without further ado, to where nothing happens any more."""
-        while self.end is None:
+    @property
+    def has_lines(self) -> bool:
+        """Whether the client has more to say."""
+        return bool(self._lines)
+
+    def play_on(self, *, segments: int | None = None) -> None:
+        """Without further ado, to where nothing happens any more, or the client has so many segments."""
+        while self.end is None and (segments is None or len(self.client.segments) < segments):
             if self.replica is None:
                 self.attach()
             elif not (self.speak() or self.carry() or self.act()):

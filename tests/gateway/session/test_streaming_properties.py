@@ -180,6 +180,36 @@ def test_without_resume_a_loss_is_the_end_and_a_refusal_is_not(data: st.DataObje
     assert not stage.blamed
 
 
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_what_a_replica_makes_by_itself_goes_on_too(data: st.DataObject) -> None:
+    """Its own ideas follow from the state: each segment follows from the one before, whoever asked for it."""
+    asked = data.draw(prompts)
+    said = [Line(text("session_init_v2", auto_extension_enabled=True))]
+    for number, (prompt, seed) in enumerate(asked):
+        # Without a past there is nothing to extend: the first prompt comes at once.
+        after = said[-1].after_segments + (data.draw(st.integers(0, 2)) if number else 0)
+        said.append(Line(text("segment_prompt_source", prompt=prompt, seed=seed), after))
+    stage = Stage(streaming(every=data.draw(st.sampled_from([1, 3]))), said)
+    open_session(stage, data)
+    play(stage, data, losses=1)
+    while stage.has_lines or not all_there(asked, stage.client.prompts):
+        before = len(stage.client.segments)
+        stage.play_on(segments=before + 1)
+        assert stage.end is None
+        assert len(stage.client.segments) == before + 1
+    seeds = [seed for _, seed in asked]
+    made = [(prompt, 0 if "and then" in prompt else seeds.pop(0)) for prompt in stage.client.prompts]
+    assert stage.client.segments == undisturbed(made)[0]
+
+
+def all_there(asked: list[tuple[str, int]], heard: list[str]) -> bool:
+    """Whether each prompt has its segment: once, and in order."""
+    ours = [prompt for prompt in heard if "and then" not in prompt]
+    assert ours == [prompt for prompt, _ in asked][: len(ours)]
+    return len(ours) == len(asked)
+
+
 # What is not this protocol
 
 INIT = text("session_init_v2")
