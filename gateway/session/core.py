@@ -201,8 +201,8 @@ class PassthroughCore:
             return ()
         closed = Closed(cause.close_code, cause.close_reason)
         text = None if self._replica_spoke else message_for(cause)
-        ending = self._end(Side.GATEWAY, closed, to_client=closed, to_replica=replica_close(cause))
-        return ending if text is None else (ToClient(Message(text)), *ending)
+        commands = self._end(Side.GATEWAY, closed, to_client=closed, to_replica=replica_close(cause))
+        return commands if text is None else (ToClient(Message(text)), *commands)
 
     def unavailable(self, cause: SessionEnded) -> Commands:
         return self.fail(cause)
@@ -223,12 +223,17 @@ class PassthroughCore:
     ) -> Commands:
         self.ended = True
         self._early, self._backlog_bytes = [], 0
-        commands: list[Command] = []
-        if to_client is not None:
-            commands.append(ToClient(to_client))
-        if to_replica is not None and self._attached:
-            commands.append(ToReplica(to_replica))
-        return (*commands, End(by, last.code, last.reason or ""))
+        return ending(by, last, to_client=to_client, to_replica=to_replica if self._attached else None)
+
+
+def ending(by: Side, last: Closed, *, to_client: Closed | None, to_replica: Closed | None) -> Commands:
+    """The session is over by `last`; each side that is still there is closed."""
+    commands: list[Command] = []
+    if to_client is not None:
+        commands.append(ToClient(to_client))
+    if to_replica is not None:
+        commands.append(ToReplica(to_replica))
+    return (*commands, End(by, last.code, last.reason or ""))
 
 
 def replica_close(cause: SessionEnded) -> Closed:

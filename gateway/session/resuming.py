@@ -24,13 +24,13 @@ from gateway.session.core import (
     CLIENT_VANISHED,
     Command,
     Commands,
-    End,
     Move,
     MoveCause,
     Side,
     ToClient,
     ToReplica,
     UnhealthyPolicy,
+    ending,
     message_for,
     queue_status,
     replica_close,
@@ -61,7 +61,8 @@ class ResumingCore:
     """Implements `SessionCore` from the init message on."""
 
     def __init__(self, bounds: Bounds, losses: Losses, *, resume: bool) -> None:
-        self._bounds = bounds
+        self._max_message_bytes = bounds.max_message_bytes
+        self._snapshot_every = bounds.snapshot_every
         self._losses = losses
         self._ledger = Ledger(bounds.max_state_bytes)
         if not resume:
@@ -119,15 +120,20 @@ class ResumingCore:
                 return ()
 
     def from_replica(self, event: Event) -> Commands:
+        if self._media_passes and isinstance(event, Message):
+            # Nearly all that a replica sends, on the shortest way.
+            data = event.data
+            if isinstance(data, bytes) and len(data) <= self._max_message_bytes:
+                return (ToClient(event),)
         if self.ended or self._now is None:
             return ()
         match event:
             case Message(data=data):
                 size = len(data) if isinstance(data, bytes) else event.size_bytes
-                if size > self._bounds.max_message_bytes:
+                if size > self._max_message_bytes:
                     return self._fail(MessageTooBig())
                 if isinstance(data, bytes):
-                    return (ToClient(event),) if self._media_passes else self._media(self._now, event)
+                    return self._media(self._now, event)
                 return self._text(self._now, event, data)
             case Closed():
                 return self._closed(self._now, event)
@@ -166,7 +172,7 @@ class ResumingCore:
 
     def _take(self, message: Message) -> Commands:
         size_bytes = message.size_bytes
-        if size_bytes > self._bounds.max_message_bytes:
+        if size_bytes > self._max_message_bytes:
             return self._fail(MessageTooBig())
         self._outbox.add(self._ledger.note(message), size_bytes, bounded=self._now is not None)
         if self._now is None:
@@ -195,6 +201,7 @@ class ResumingCore:
     # What the replica says
 
     def _media(self, now: Present, message: Message) -> Commands:
+        now.last_word = False
         begin = self._begin(now)
         if not self._seen.binary():
             return begin
@@ -260,7 +267,7 @@ class ResumingCore:
             if now.asked is not None:
                 now.asked.seen = True
             commands += self._losses.completed()
-        if self.resumable and self._ledger.uncovered >= self._bounds.snapshot_every and not now.questions:
+        if self.resumable and self._ledger.uncovered >= self._snapshot_every and not now.questions:
             now.questions.append(Side.GATEWAY)
             commands.append(ToReplica(Message(protocol.SNAPSHOT_STATE)))
         return tuple(commands)
@@ -292,6 +299,7 @@ class ResumingCore:
             self._ledger.question_answered()
             return self._show(message, said)
         now.last_word = said.retryable is False
+        self._media_passes = False
         if said.code == "invalid_message":
             if now.unknown:
                 now.unknown -= 1
@@ -358,18 +366,15 @@ class ResumingCore:
     def _fail(self, cause: SessionEnded) -> Commands:
         closed = Closed(cause.close_code, cause.close_reason)
         text = message_for(cause)
-        ending = self._end(Side.GATEWAY, closed, to_client=closed, to_replica=replica_close(cause))
-        return ending if text is None else (ToClient(Message(text)), *ending)
+        commands = self._end(Side.GATEWAY, closed, to_client=closed, to_replica=replica_close(cause))
+        return commands if text is None else (ToClient(Message(text)), *commands)
 
     def _end(
         self, by: Side, last: Closed, *, to_client: Closed | None = None, to_replica: Closed | None = None
     ) -> Commands:
-        commands: list[Command] = []
-        if to_client is not None:
-            commands.append(ToClient(to_client))
-        if to_replica is not None and self._now is not None:
-            commands.append(ToReplica(to_replica))
+        commands = ending(by, last, to_client=to_client, to_replica=to_replica if self._now else None)
         self.ended = True
+        self._media_passes = False
         self._now = None
         self._outbox.clear()
-        return (*commands, End(by, last.code, last.reason or ""))
+        return commands

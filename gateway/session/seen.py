@@ -86,11 +86,9 @@ class Seen:
         """Whether media of the present moment is shown."""
         if self.hides_segment:
             return False
-        self.anything = True
-        self._told = False
+        self.anything, self._told = True, False
         return True
 
     def _shown(self, message: Message) -> Message:
-        self.anything = True
-        self._told = False
+        self.anything, self._told = True, False
         return message

@@ -210,6 +210,11 @@ def test_an_error_after_which_the_session_went_on_was_no_farewell() -> None:
     ).loses().over()
 
 
+def test_media_after_such_an_error_says_that_the_session_goes_on() -> None:
+    error = text("error", code="upstream_timeout", message="", retryable=False)
+    Play().streams().says(prompt("p")).passes(begins(0), CHUNK, error, CHUNK).loses().over()
+
+
 def test_a_loss_with_a_close_frame_passes_it_when_the_session_cannot_resume() -> None:
     closed = Closed(1012, "restarting")
     Play(resume=False).streams().replica(closed).expect(
