@@ -132,6 +132,10 @@ class Admission:
         self._turns += 1
         return Turn(self._turns)
 
+    def is_over(self, turn: Turn) -> bool:
+        """Whether the time that `turn` may wait has passed, wherever its session has been meanwhile."""
+        return turn.deadline is not None and self._clock.monotonic() >= turn.deadline
+
     async def wait(
         self,
         tried: Collection[str] = (),

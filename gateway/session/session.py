@@ -207,6 +207,10 @@ class Session:
             self._bridge.unavailable(self._ending(outcome))
 
     async def _try_all(self) -> Opened | NotOpened:
+        turn = self._wanted.turn
+        if self._replica is not None and turn is not None and self._parts.opener.admission.is_over(turn):
+            # Replicas that take the connection and refuse the session could pass it around for ever.
+            return NotOpened(QueueTimeout())
         if self._wanted.tried:
             outcome = await self._parts.opener.open(self._wanted)
             if isinstance(outcome, Opened) or _is_final(outcome):

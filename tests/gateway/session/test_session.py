@@ -348,6 +348,18 @@ async def test_its_time_in_the_queue_goes_on_when_a_session_is_refused_and_begin
         assert isinstance(core_of(house, 1).causes[-1], QueueTimedOut)
 
 
+async def test_a_session_that_is_refused_again_and_again_ends_when_its_time_is_over() -> None:
+    loop = asyncio.get_running_loop()
+    async with open_house(A, queue_size=10, new_core=ScriptedCore) as house:
+        guest = await house.enters()
+        began = loop.time()
+        while not guest.serving.done():
+            assert loop.time() - began < 2 * QUEUE_SECONDS
+            house.at(A).says(REFUSED)
+            await asyncio.sleep(2 * FULL_FOR_SECONDS)
+        assert isinstance(core_of(house).causes[-1], QueueTimedOut)
+
+
 async def test_a_refusal_as_the_first_word_is_one_too() -> None:
     async with open_house(A, B, new_core=ScriptedCore) as house:
         upstream = FakeUpstream()
