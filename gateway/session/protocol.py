@@ -105,9 +105,11 @@ def read_replica(data: str) -> ReplicaMessage | None:
 
 
 def client_id(data: str | bytes) -> str | None:
-    """The `client_id` of an init message; None for any other message, and for an init without one."""
+    """The `client_id` of an init message; None for any other message, and for an init without one (an empty
+    one is none).
+    """
     said = read_client(data)
-    return said.client_id if isinstance(said, Init) and isinstance(said.client_id, str) else None
+    return (said.client_id or None) if isinstance(said, Init) and isinstance(said.client_id, str) else None
 
 
 def with_state(init: str, state: bytes) -> str:

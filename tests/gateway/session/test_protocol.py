@@ -86,6 +86,7 @@ def test_a_segment_number_is_replaced_and_nothing_else_changes() -> None:
     ("data", "client_id"),
     [
         ('{"type":"session_init_v2","client_id":"c"}', "c"),
+        ('{"type":"session_init_v2","client_id":""}', None),
         ('{"type":"session_init_v2","client_id":7}', None),
         ('{"type":"session_init_v2"}', None),
         ('{"type":"snapshot_state","client_id":"c"}', None),
