@@ -3,7 +3,7 @@
 Its wire hides pings, drops a client's close reason, and answers a client's ping only while `receive()` is
 awaited. And once a client has vanished, `send()` still returns as if all were well and keeps what it is
 given. So a receive is pending whenever it may be: only a second held-back message stops it, and then little
-more is sent.
+more is sent. `asgi_writer.py` has the writer.
 """
 
 from __future__ import annotations
@@ -11,24 +11,26 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
+from gateway.session.asgi_writer import Ahead, InStep, Writer
 from gateway.session.downstream import Capabilities, DownstreamListener, OpeningRequest
 from gateway.session.events import Closed, Event, Message, Ping, Pong, wire_code, wire_reason
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 
-HIGH_WATER_BYTES = 256 * 1024
-LOW_WATER_BYTES = 64 * 1024
-
 MAX_HELD_MESSAGES = 2
 """Messages of the client kept back while the replica does not read: one, and the one that the pending receive
-brings.
+brings. `ReceivesAhead` may bring `RECEIVES_AHEAD - 1` more.
 """
 
-MAX_UNWATCHED_BYTES = 4 * 1024 * 1024
-"""What may be sent while no receive is pending, since a client that vanished then goes unnoticed."""
+RECEIVES_AHEAD = 4
+"""Receives that are pending at once while the client's messages are small."""
+
+SMALL_BYTES = 4096
+"""Up to here a message counts as small."""
 
 _ABORTED = 1005
 """What Granian reports for a client that vanished; a close frame without a code arrives as 1000."""
@@ -36,33 +38,73 @@ _ABORTED = 1005
 CAPABILITIES = Capabilities(pings=False, client_reasons=False, largest_frame_bytes=16 * 1024 * 1024)
 
 
+class Receiving(Awaitable[Any], Protocol):
+    """A receive that has begun."""
+
+    def cancel(self) -> object: ...
+
+
+WIRE = "streamhold.wire"
+"""Where a `Wire` is found in a scope."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """The server's own callables, as they are below whatever a framework wraps around them."""
+
+    receive: Callable[[], Any]
+    send: Callable[[Any], Any]
+    sends_keep_order: bool
+    """Whether `asgi_writer.Ahead` may be used: sends begin when they are called, and leave in that order."""
+
+
+class ReceivesAhead:
+    """An ASGI `receive` for a server whose own one begins when it is called, and answers in that order.
+
+    While messages are small, the next few are asked for beforehand, so that those of a burst come by one trip
+    between Granian's threads. What was asked for is held when it comes, whatever its size by then: at worst
+    `RECEIVES_AHEAD` times the largest message, which is why a large one ends it.
+    """
+
+    def __init__(self, receive: Callable[[], Receiving]) -> None:
+        self._receive = receive
+        self._pending: deque[Receiving] = deque()
+        self._depth = 1
+
+    async def __call__(self) -> Any:
+        """The next message. Cancelling it loses messages: it is for the end of a session."""
+        while len(self._pending) < self._depth:
+            self._pending.append(self._receive())
+        message = await self._pending.popleft()
+        data = message.get("text") or message.get("bytes")
+        self._depth = RECEIVES_AHEAD if data is not None and len(data) <= SMALL_BYTES else 1
+        return message
+
+    def cancel(self) -> None:
+        """Ask for nothing more."""
+        while self._pending:
+            self._pending.pop().cancel()
+
+
 class AsgiDoor:
-    """Implements `gateway.session.downstream.Downstream`."""
+    """Implements `gateway.session.downstream.Downstream`. Uses the `Wire` of its scope where it has one."""
 
     capabilities = CAPABILITIES
 
     def __init__(self, scope: Any, receive: Receive, send: Send) -> None:
         self.request = opening_request(scope)
-        self._receive = receive
-        self._send = send
-        self._loop = asyncio.get_running_loop()
+        wire: Wire = scope.get(WIRE) or Wire(receive, send, sends_keep_order=False)
+        self._ahead = ReceivesAhead(wire.receive) if wire.sends_keep_order else None
+        self._receive: Receive = self._ahead or wire.receive
+        self._send: Send = wire.send
+        self._writer: Writer = Ahead(wire.send) if wire.sends_keep_order else InStep(wire.send)
         self._tasks: asyncio.TaskGroup | None = None
         self._running: list[asyncio.Task[None]] = []
         self._listener: DownstreamListener | None = None
-        self._queue: deque[tuple[dict[str, Any], int]] = deque()
-        self._queued_bytes = 0
-        self._writing = False
-        self._paused_sender = False
-        self._work = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
         self._held: deque[Event] = deque()
         self._readable = asyncio.Event()
         self._readable.set()
-        self._unwatched_bytes = 0
         self._closing = False
-        self._gone = False
-        self._progress_at = 0.0
 
     async def run(self, serve: Callable[[AsgiDoor], Awaitable[None]]) -> None:
         """Serve one session: `serve` returns when it has ended, then the reader and the writer do."""
@@ -75,6 +117,8 @@ class AsgiDoor:
             finally:
                 for task in self._running:
                     task.cancel()
+                if self._ahead is not None:
+                    self._ahead.cancel()
 
     @property
     def accepted(self) -> bool:
@@ -89,22 +133,21 @@ class AsgiDoor:
         assert self._tasks is not None, "accept belongs inside run()"
         self._listener = listener
         await self._send({"type": "websocket.accept", "subprotocol": subprotocol})
-        self._progress_at = self._loop.time()
-        self._running = [self._tasks.create_task(self._read()), self._tasks.create_task(self._write())]
+        self._writer.start(listener)
+        self._running = [self._tasks.create_task(self._read()), self._tasks.create_task(self._writer.run())]
 
     def send(self, event: Event) -> None:
-        if self._closing or self._gone:
+        if self._closing:
             return
         match event:
             case Message(data=str(text)):
-                self._push({"type": "websocket.send", "text": text}, len(text))
+                self._writer.push({"type": "websocket.send", "text": text}, len(text))
             case Message(data=data):
-                self._push({"type": "websocket.send", "bytes": data}, len(data))
+                self._writer.push({"type": "websocket.send", "bytes": data}, len(data))
             case Closed(code=code, reason=reason):
                 self._closing = True
-                self._push(
-                    {"type": "websocket.close", "code": wire_code(code), "reason": wire_reason(reason)}, 0
-                )
+                close = {"type": "websocket.close", "code": wire_code(code), "reason": wire_reason(reason)}
+                self._writer.push(close, 0)
             case Ping() | Pong():
                 return
 
@@ -117,57 +160,20 @@ class AsgiDoor:
 
     @property
     def stalled_since(self) -> float | None:
-        return None if self._idle.is_set() or self._gone else self._progress_at
+        return self._writer.stalled_since
 
     async def flushed(self) -> None:
-        await self._idle.wait()
+        await self._writer.flushed()
 
     def drop_unsent(self) -> None:
-        """Forget the messages that the client has not taken, but not a close that waits behind them."""
-        kept = [entry for entry in self._queue if entry[0]["type"] == "websocket.close"]
-        self._queue.clear()
-        self._queue.extend(kept)
-        self._queued_bytes = 0
-
-    def _push(self, message: dict[str, Any], size_bytes: int) -> None:
-        if self._idle.is_set():
-            self._idle.clear()
-            self._progress_at = self._loop.time()
-        self._queue.append((message, size_bytes))
-        self._queued_bytes += size_bytes
-        self._work.set()
-        if self._queued_bytes > HIGH_WATER_BYTES and not self._paused_sender and self._listener is not None:
-            self._paused_sender = True
-            self._listener.downstream_paused()
-
-    async def _write(self) -> None:
-        assert self._listener is not None
-        queue, send, work = self._queue, self._send, self._work
-        while True:
-            while queue:
-                if self._unwatched_bytes > MAX_UNWATCHED_BYTES and len(self._held) >= MAX_HELD_MESSAGES:
-                    await self._readable.wait()
-                    continue
-                message, size_bytes = queue.popleft()
-                self._unwatched_bytes += size_bytes
-                await send(message)
-                self._progress_at = self._loop.time()
-                self._queued_bytes = max(0, self._queued_bytes - size_bytes)
-                if self._paused_sender and self._queued_bytes <= LOW_WATER_BYTES:
-                    self._paused_sender = False
-                    self._listener.downstream_resumed()
-            self._idle.set()
-            work.clear()
-            await work.wait()
+        self._writer.drop_unsent()
 
     async def _read(self) -> None:
         receive, held = self._receive, self._held
         while True:
             message = await receive()
             if message["type"] == "websocket.disconnect":
-                self._gone = True
-                self._queue.clear()
-                self._idle.set()
+                self._writer.end()
                 held.append(_closed(message))
                 self._deliver_held()
                 return
@@ -175,8 +181,9 @@ class AsgiDoor:
             held.append(Message(message["bytes"] if text is None else text))
             self._deliver_held()
             if len(held) >= MAX_HELD_MESSAGES:
-                self._unwatched_bytes = 0
+                self._writer.unwatched()
                 await self._readable.wait()
+                self._writer.watched()
 
     def _deliver_held(self) -> None:
         assert self._listener is not None

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import re
-import uuid
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -145,4 +145,4 @@ class _Deaf:
 
 def _request_id(request: OpeningRequest) -> str:
     given = request.header(b"x-request-id")
-    return given if given is not None and REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+    return given if given is not None and REQUEST_ID.fullmatch(given) else secrets.token_hex(16)
