@@ -67,7 +67,7 @@ class Bridge:
         self._upstream: Upstream | None = None
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[End] = self._loop.create_future()
-        self._moved: asyncio.Future[Move] = self._loop.create_future()
+        self._outcome: asyncio.Future[End | Move] = self._loop.create_future()
         self._first_message: asyncio.Future[Message] = self._loop.create_future()
         now = self._loop.time()
         self._last_message_at = now
@@ -107,7 +107,9 @@ class Bridge:
         self._replica_message_at = now
         self._replica_silence = Silence(now)
         self._replica_stall = Stall()
-        self._moved = self._loop.create_future()
+        self._outcome = self._loop.create_future()
+        if self.ended.done():
+            self._outcome.set_result(self.ended.result())
         self._guarded(lambda: self._core.attached(replica, name))
         if self._upstream is upstream:
             upstream.listen(self)
@@ -125,8 +127,7 @@ class Bridge:
 
         Cancel-safe.
         """
-        await asyncio.wait((self.ended, self._moved), return_when=asyncio.FIRST_COMPLETED)
-        return self._moved.result() if self._moved.done() else self.ended.result()
+        return await asyncio.shield(self._outcome)
 
     # What the gateway decides.
 
@@ -233,7 +234,7 @@ class Bridge:
             self._door.send(closed)
             if self._upstream is not None:
                 self._upstream.send(Closed(1001, InternalError.close_reason))
-            self.ended.set_result(End(Side.GATEWAY, InternalError.close_code, InternalError.close_reason))
+            self._end(End(Side.GATEWAY, InternalError.close_code, InternalError.close_reason))
 
     def _carry_out(self, commands: Commands) -> None:
         for command in commands:
@@ -247,9 +248,14 @@ class Bridge:
                     self._blame(replica)
                 case Move():
                     self._detach()
-                    self._moved.set_result(command)
+                    self._outcome.set_result(command)
                 case End():
-                    self.ended.set_result(command)
+                    self._end(command)
+
+    def _end(self, end: End) -> None:
+        self.ended.set_result(end)
+        if not self._outcome.done():
+            self._outcome.set_result(end)
 
     def _detach(self) -> None:
         """The replica is heard no more; what it does not read no longer holds the client back."""
