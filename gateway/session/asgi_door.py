@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gateway.session.asgi_writer import Ahead, InStep, Writer
+from gateway.session.asgi_writer import Ahead, Frame, InStep, Writer
 from gateway.session.downstream import Capabilities, DownstreamListener, OpeningRequest
 from gateway.session.events import Closed, Event, Message, Ping, Pong, wire_code, wire_reason
 
@@ -31,6 +32,14 @@ RECEIVES_AHEAD = 4
 
 SMALL_BYTES = 4096
 """Up to here a message counts as small."""
+
+QUIET_SECONDS = 0.25
+"""A close is sent once the client has said nothing for this long. The server cuts the connection right behind
+it, and where something of the client's is still under way, a reset makes its system throw away our last words
+unread.
+"""
+QUIET_TIMEOUT_SECONDS = 0.75
+"""How long a close waits for that at most."""
 
 _ABORTED = 1005
 """What Granian reports for a client that vanished; a close frame without a code arrives as 1000."""
@@ -105,6 +114,10 @@ class AsgiDoor:
         self._readable = asyncio.Event()
         self._readable.set()
         self._closing = False
+        self._heard_at = 0.0
+        self._quieting_since: float | None = None
+        self._quiet = asyncio.Event()
+        self._quiet.set()
 
     async def run(self, serve: Callable[[AsgiDoor], Awaitable[None]]) -> None:
         """Serve one session: `serve` returns when it has ended, then the reader and the writer do."""
@@ -133,6 +146,7 @@ class AsgiDoor:
         assert self._tasks is not None, "accept belongs inside run()"
         self._listener = listener
         await self._send({"type": "websocket.accept", "subprotocol": subprotocol})
+        self._heard_at = asyncio.get_running_loop().time()
         self._writer.start(listener)
         self._running = [self._tasks.create_task(self._read()), self._tasks.create_task(self._writer.run())]
 
@@ -147,7 +161,7 @@ class AsgiDoor:
             case Closed(code=code, reason=reason):
                 self._closing = True
                 close = {"type": "websocket.close", "code": wire_code(code), "reason": wire_reason(reason)}
-                self._writer.push(close, 0)
+                self._close(close)
             case Ping() | Pong():
                 return
 
@@ -160,9 +174,10 @@ class AsgiDoor:
 
     @property
     def stalled_since(self) -> float | None:
-        return self._writer.stalled_since
+        return self._writer.stalled_since if self._quieting_since is None else self._quieting_since
 
     async def flushed(self) -> None:
+        await self._quiet.wait()
         await self._writer.flushed()
 
     def drop_unsent(self) -> None:
@@ -172,8 +187,10 @@ class AsgiDoor:
         receive, held = self._receive, self._held
         while True:
             message = await receive()
+            self._heard_at = asyncio.get_running_loop().time()
             if message["type"] == "websocket.disconnect":
                 self._writer.end()
+                self._hush()
                 held.append(_closed(message))
                 self._deliver_held()
                 return
@@ -184,6 +201,35 @@ class AsgiDoor:
                 self._writer.unwatched()
                 await self._readable.wait()
                 self._writer.watched()
+
+    def _close(self, close: Frame) -> None:
+        """Send `close` once the client is quiet; it is read meanwhile."""
+        assert self._tasks is not None
+        self.resume_reading()
+        now = asyncio.get_running_loop().time()
+        if now - self._heard_at >= QUIET_SECONDS or self._writer.has_ended:
+            self._writer.push(close, 0)
+            return
+        self._quieting_since = now
+        self._quiet.clear()
+        self._running.append(
+            self._tasks.create_task(self._close_when_quiet(close, now + QUIET_TIMEOUT_SECONDS))
+        )
+
+    async def _close_when_quiet(self, close: Frame, give_up_at: float) -> None:
+        loop = asyncio.get_running_loop()
+        while (due := min(self._heard_at + QUIET_SECONDS, give_up_at)) > loop.time():
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(due):
+                    await self._quiet.wait()
+                    return
+        self._hush()
+        self._writer.push(close, 0)
+
+    def _hush(self) -> None:
+        """The client is quiet, or has left."""
+        self._quieting_since = None
+        self._quiet.set()
 
     def _deliver_held(self) -> None:
         assert self._listener is not None

@@ -107,6 +107,11 @@ class Writer(ABC):
         self._idle.set()
 
     @property
+    def has_ended(self) -> bool:
+        """The client is gone."""
+        return self._gone
+
+    @property
     def stalled_since(self) -> float | None:
         """Loop time since which the client is known to take nothing although something waits for it; None if
         nothing waits. It is never before the last frame that was taken, but may be after it until somebody

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosedError
+from websockets.exceptions import ConnectionClosed, ConnectionClosedError
 
 from tests.support.close_codes import assert_in_table
 from tests.support.emulator_process import EmulatorProcess
 from tests.support.gateway_process import GatewayProcess
+from tests.support.ports import free_port
 from tests.support.streaming_client import Attempt, Outcome, drive_session, drive_until_complete
 from tests.support.waiting import eventually
 
@@ -87,6 +89,26 @@ async def test_a_killed_replica_is_found_and_served_again_when_it_is_back(tmp_pa
             assert (await drive_session(gateway.ws)).completed
             after = await emulator.sessions_total()
     assert after["a"] == before["a"] + 1
+
+
+async def test_last_words_reach_a_client_that_is_still_talking(tmp_path: Path) -> None:
+    """A server that closes while something is under way resets the connection, and unread words are lost."""
+
+    async def talks() -> tuple[list[str], int | None]:
+        heard: list[str] = []
+        async with connect(gateway.ws, proxy=None) as client:
+            with suppress(ConnectionClosed):
+                for _ in range(3):
+                    await client.send("x" * 100_000)
+            with suppress(ConnectionClosed):
+                while True:
+                    heard.append(json.loads(await client.recv())["code"])
+        return heard, client.close_code
+
+    async with GatewayProcess(tmp_path, [f"http://127.0.0.1:{free_port()}"], wait_for="/healthz") as gateway:
+        for _ in range(5):
+            told = await asyncio.gather(*(talks() for _ in range(20)))
+            assert told == [(["gpu_unavailable"], 1013)] * 20
 
 
 async def test_replicas_in_processes_of_their_own_fail_over_too(tmp_path: Path) -> None:

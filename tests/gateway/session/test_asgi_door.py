@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from gateway.session.asgi_door import MAX_HELD_MESSAGES, AsgiDoor, opening_request
+from gateway.session.asgi_door import (
+    MAX_HELD_MESSAGES,
+    QUIET_SECONDS,
+    QUIET_TIMEOUT_SECONDS,
+    AsgiDoor,
+    opening_request,
+)
 from gateway.session.asgi_writer import HIGH_WATER_BYTES, LOW_WATER_BYTES, MAX_UNWATCHED_BYTES
 from gateway.session.events import Closed, Event, Message, Ping, Pong
 from tests.gateway.session.asgi_server import SCOPE, EagerServer, Server
@@ -522,3 +528,51 @@ def test_the_request_is_read_as_it_came() -> None:
 )
 def test_servers_differ_in_what_they_say_of_a_request(change: dict[str, Any], field: str, value: str) -> None:
     assert getattr(opening_request({**SCOPE, **change}), field) == value
+
+
+# -- the close waits until the client is quiet, and reads it meanwhile
+
+
+async def test_a_close_waits_while_the_client_still_says_something() -> None:
+    server, listener = Server(), Listener()
+    async with opened(server, listener) as door:
+        door.send(Message("last words"))
+        door.send(Closed(1013, "queue_full"))
+        server.says("under", "way")
+        await settle()
+        assert [message["type"] for message in server.sent] == ["websocket.accept", "websocket.send"]
+        assert server.pending_receives == 1
+        await door.flushed()
+        assert server.sent[-1]["type"] == "websocket.close"
+
+
+async def test_a_close_does_not_wait_for_ever_for_a_client_that_goes_on() -> None:
+    server, loop = Server(), asyncio.get_running_loop()
+    async with opened(server) as door:
+        began = loop.time()
+        door.send(Closed(1012))
+        while server.sent[-1]["type"] != "websocket.close":
+            server.says("more")
+            await asyncio.sleep(QUIET_SECONDS / 3)
+        assert loop.time() - began <= QUIET_TIMEOUT_SECONDS + QUIET_SECONDS
+
+
+async def test_a_client_that_has_long_been_quiet_is_closed_at_once() -> None:
+    server, loop = Server(), asyncio.get_running_loop()
+    async with opened(server) as door:
+        await asyncio.sleep(QUIET_SECONDS * 2)
+        began = loop.time()
+        door.send(Closed(1000))
+        await door.flushed()
+        assert loop.time() == began
+
+
+async def test_a_close_reads_a_client_that_was_held_back() -> None:
+    server, listener = Server(), Listener()
+    async with opened(server, listener) as door:
+        door.pause_reading()
+        server.says("1", "2", "3", "4")
+        await settle()
+        door.send(Closed(1011))
+        await door.flushed()
+        assert len(listener.events) == 4
