@@ -217,7 +217,7 @@ async def test_a_session_is_carried_and_gives_everything_back(lines: Lines) -> N
         "messages_from_client": "1",
         "messages_from_replica": "1",
         "resumes": "0",
-        "not_resumable": "protocol is passthrough",
+        "not_resumable": "passthrough",
         "closed_by": "replica",
         "code": "4001",
         "reason": "session_gone",
