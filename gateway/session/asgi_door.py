@@ -85,7 +85,8 @@ class ReceivesAhead:
         while len(self._pending) < self._depth:
             self._pending.append(self._receive())
         message = await self._pending.popleft()
-        data = message.get("text") or message.get("bytes")
+        text = message.get("text")
+        data = message.get("bytes") if text is None else text
         self._depth = RECEIVES_AHEAD if data is not None and len(data) <= SMALL_BYTES else 1
         return message
 
