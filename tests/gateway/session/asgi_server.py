@@ -119,6 +119,7 @@ class EagerServer(Server):
     def receive_now(self) -> asyncio.Future[dict[str, Any]]:
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._receives.append(future)
+        future.add_done_callback(lambda _: self._count())
         asyncio.get_running_loop().call_soon(self._hand_out)
         self._count()
         return future
@@ -128,6 +129,7 @@ class EagerServer(Server):
         self.begun.append(message)
         self._unsent.append(message)
         self.sends.append(future)
+        future.add_done_callback(lambda _: self._count())
         if self._taking:
             asyncio.get_running_loop().call_soon(self._take)
         self._count()

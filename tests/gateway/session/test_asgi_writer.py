@@ -259,6 +259,7 @@ async def test_several_receives_are_pending_while_messages_are_small() -> None:
         server.says("")
         await settle()
         assert server.pending_receives == RECEIVES_AHEAD
+    await settle()
     assert server.pending_receives == 0, "all are given up at the end"
 
 
