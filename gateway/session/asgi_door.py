@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -117,6 +116,7 @@ class AsgiDoor:
         self._closing = False
         self._heard_at = 0.0
         self._quieting_since: float | None = None
+        self._close_timer: asyncio.TimerHandle | None = None
         self._quiet = asyncio.Event()
         self._quiet.set()
 
@@ -131,6 +131,7 @@ class AsgiDoor:
             finally:
                 for task in self._running:
                     task.cancel()
+                self._hush()
                 if self._ahead is not None:
                     self._ahead.cancel()
 
@@ -205,7 +206,6 @@ class AsgiDoor:
 
     def _close(self, close: Frame) -> None:
         """Send `close` once the client is quiet; it is read meanwhile."""
-        assert self._tasks is not None
         self.resume_reading()
         now = asyncio.get_running_loop().time()
         if now - self._heard_at >= QUIET_SECONDS or self._writer.has_ended:
@@ -213,22 +213,21 @@ class AsgiDoor:
             return
         self._quieting_since = now
         self._quiet.clear()
-        self._running.append(
-            self._tasks.create_task(self._close_when_quiet(close, now + QUIET_TIMEOUT_SECONDS))
-        )
+        self._close_when_quiet(close, now + QUIET_TIMEOUT_SECONDS)
 
-    async def _close_when_quiet(self, close: Frame, give_up_at: float) -> None:
+    def _close_when_quiet(self, close: Frame, give_up_at: float) -> None:
         loop = asyncio.get_running_loop()
-        while (due := min(self._heard_at + QUIET_SECONDS, give_up_at)) > loop.time():
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(due):
-                    await self._quiet.wait()
-                    return
-        self._hush()
-        self._writer.push(close, 0)
+        due = min(self._heard_at + QUIET_SECONDS, give_up_at)
+        if due > loop.time():
+            self._close_timer = loop.call_at(due, self._close_when_quiet, close, give_up_at)
+        else:
+            self._hush()
+            self._writer.push(close, 0)
 
     def _hush(self) -> None:
         """The client is quiet, or has left."""
+        if self._close_timer is not None:
+            self._close_timer.cancel()
         self._quieting_since = None
         self._quiet.set()
 

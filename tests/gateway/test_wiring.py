@@ -291,8 +291,12 @@ async def test_sessions_of_an_unhealthy_replica_and_no_others_are_treated_by_the
                 gateway.registry.note_failure(gateway.registry.all()[0], failure_threshold=1, reason="test")
                 second.says("still here")
                 assert await peer.recv() == "still here"
-                closed = [message for message in first.sent if message["type"] == "websocket.close"]
-                assert [message["reason"] for message in closed] == (["replica_lost"] if ends else [])
+
+                async def told() -> bool:
+                    closed = [message for message in first.sent if message["type"] == "websocket.close"]
+                    return [message["reason"] for message in closed] == (["replica_lost"] if ends else [])
+
+                await eventually(told, "the first client is told, or is not")
                 first.vanishes()
                 second.vanishes()
 
