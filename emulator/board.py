@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from .faults import Draw, Fault, Flaky, Point, SessionFault
+from .fault import Draw, Fault, Point, SessionFault
+from .faults import Flaky
+from .protocol_faults import Poison
 
 
 @dataclass(slots=True)
@@ -92,12 +94,14 @@ class Encounter:
     """Faults of this session alone, drawn for it when it began."""
     _decided: dict[int, tuple[Armed, bool]] = field(default_factory=dict)
 
-    def strike(self, point: Point, now: float, segment: int | None = None) -> tuple[Fault, ...]:
+    def strike(
+        self, point: Point, now: float, segment: int | None = None, prompt: str = ""
+    ) -> tuple[Fault, ...]:
         """The faults that strike at `point`, in the order of arming; `segment` is the number of the running
-        one."""
-        found = [fault for fault in self.own if _is_due(fault, point, segment)]
+        one, `prompt` that of one that starts."""
+        found = [fault for fault in self.own if _is_due(fault, point, segment, prompt)]
         for entry in list(self.board.armed.values()):
-            if _is_due(entry.fault, point, segment) and self._is_mine(entry, now):
+            if _is_due(entry.fault, point, segment, prompt) and self._is_mine(entry, now):
                 found.append(entry.fault)
         return tuple(found)
 
@@ -118,9 +122,11 @@ def _in_time(entry: Armed, now: float) -> bool:
     return fault.for_seconds is None or now < entry.armed_at + fault.after_seconds + fault.for_seconds
 
 
-def _is_due(fault: Fault, point: Point, segment: int | None) -> bool:
+def _is_due(fault: Fault, point: Point, segment: int | None, prompt: str) -> bool:
     if isinstance(fault, Flaky):
         # Its plan for the session has been drawn, and is among the session's own faults.
+        return False
+    if isinstance(fault, Poison) and fault.text not in prompt:
         return False
     at = fault.at
     if at is Point.NOW:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from typing import Protocol
 
 from .premises import Premises
@@ -54,8 +55,14 @@ class Body(Protocol):
 class LocalBody:
     """A replica in this very event loop."""
 
-    def __init__(self, premises: Premises, tasks: asyncio.TaskGroup) -> None:
+    def __init__(
+        self, premises: Premises, tasks: asyncio.TaskGroup, on_death: Callable[[Body], None]
+    ) -> None:
+        """`on_death` is called when it dies without having been told to."""
         self._server = ReplicaServer(premises, tasks)
+        self._tasks = tasks
+        self._on_death = on_death
+        premises.crash = self._crash
 
     @property
     def pid(self) -> int | None:
@@ -75,6 +82,11 @@ class LocalBody:
 
     async def stop(self) -> None:
         await self._server.stop()
+
+    def _crash(self) -> None:
+        # Not in the session's own task, which dies with the rest.
+        self._tasks.create_task(self._server.kill())
+        self._on_death(self)
 
     def pause(self) -> None:
         self._server.pause()

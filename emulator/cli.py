@@ -18,7 +18,9 @@ from . import console
 from .control import ControlServer
 from .events import Event
 from .farm import Farm, PortBusy
-from .faults import Fault, Flaky, Latency, Refuse
+from .fault import Fault
+from .faults import Flaky, Latency, Refuse
+from .protocol_faults import Poison
 from .script import Generation
 from .server import bind
 from .spec import MAX_PORT, names_of, unknown_among
@@ -75,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--down", action="append", default=[], metavar="NAME", help="refuses connects; repeatable")
     add("--slow", action="append", default=[], metavar="NAME", help="answers late; repeatable")
+    add("--poison", metavar="TEXT", help="a prompt with this text kills the replica that takes it up")
     add("--seed", type=int, default=0, help="of everything random (0)")
     add("--segment-seconds", type=_seconds, default=1.0, metavar="S", help="how long a segment takes (1)")
     add(
@@ -119,6 +122,9 @@ def _farm(options: argparse.Namespace, names: list[str]) -> Farm:
             )
         for name in wanted:
             faults[name].append(fault)
+    if options.poison:
+        for standing in faults.values():
+            standing.append(Poison(text=options.poison))
     try:
         return Farm(
             names,

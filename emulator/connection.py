@@ -19,9 +19,12 @@ from websockets.typing import Subprotocol
 from . import health
 from .board import Encounter
 from .conversation import Conversation
-from .faults import Fault, Flaky, HealthHang, HealthStatus, Point, Reset, Stall, Warming
+from .fault import Fault, Point
+from .faults import Flaky, HealthHang, HealthStatus, Reset, Stall, Warming
 from .flaky import Plan, health_fault, session_plan
+from .frames import ReplicaProtocol
 from .premises import Premises
+from .protocol_faults import Crash
 from .spec import HEALTH_PATHS, MAX_MESSAGE_BYTES, SESSION_PATHS
 from .wire import Wire
 
@@ -185,7 +188,7 @@ class Connection:
         encounter = Encounter(premises.board, draw, own=plan.faults)
         if not await self._strike_upgrade(encounter, session):
             return
-        protocol = ServerProtocol(max_size=MAX_MESSAGE_BYTES, select_subprotocol=_selector(premises))
+        protocol = ReplicaProtocol(max_size=MAX_MESSAGE_BYTES, select_subprotocol=_selector(premises))
         handshake = _handshake_of(request)
         protocol.receive_data(handshake.serialize())
         protocol.events_received()
@@ -238,6 +241,11 @@ class Connection:
         """Whether the handshake goes on."""
         for fault in encounter.strike(Point.UPGRADE, self._premises.now()):
             match fault:
+                case Crash():
+                    self._premises.strike_counted(fault.name, self._number, session)
+                    self._premises.crash()
+                    await self._hang(None)
+                    return False
                 case Reset():
                     self._premises.strike_counted(fault.name, self._number, session)
                     self._wire.reset()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,13 +17,15 @@ from websockets.exceptions import InvalidState
 from websockets.frames import Close as CloseFrame
 from websockets.frames import Frame, Opcode
 from websockets.protocol import SEND_EOF, State
-from websockets.server import ServerProtocol
 
-from . import script
+from . import actions, script
 from .board import Encounter
-from .faults import Abort, CloseSession, Fault, Latency, Point, Reset, Stall
+from .fault import Fault, Point
+from .faults import Abort, CloseSession, Latency, Reset, Stall
+from .frames import Assembly, ReplicaProtocol, begun_frame
 from .messages import MediaInit, ServerMessage, encode, type_in, type_of
 from .premises import Premises
+from .protocol_faults import Crash, GpuError, Poison, Reject, snapshot_under
 from .wire import Wire
 
 CLOSE_SECONDS = 5.0
@@ -42,7 +43,7 @@ class Conversation:
         self,
         premises: Premises,
         wire: Wire,
-        protocol: ServerProtocol,
+        protocol: ReplicaProtocol,
         encounter: Encounter,
         *,
         connection: int,
@@ -54,16 +55,16 @@ class Conversation:
         self._encounter = encounter
         self._connection = connection
         self._session = session
-        self._talk = script.Session(premises.spec.generation)
+        self._talk = script.Session(premises.spec.generation, f"{premises.spec.name}:{session}")
         self._wake = asyncio.Event()
         self._room = asyncio.Event()
         self._heard_at = premises.now()
         self._spoke_at = premises.now()
-        self._fragments: list[bytes] = []
-        self._is_text = True
+        self._assembly = Assembly()
         self._is_garbled = False
         self._noted: set[str] = set()
-        self._chunks = premises.spec.generation.chunks
+        self._reached: tuple[Fault, ...] = ()
+        protocol.answers_ping = lambda: not self._struck(Point.PING)
 
     async def run(self, early: bytes = b"") -> None:
         """The session is over and its place free again. `early` is what came glued to the upgrade request.
@@ -141,19 +142,12 @@ class Conversation:
             received = self._protocol.close_rcvd or CloseFrame(1005, "")
             self._record("close_received", {"code": received.code, "reason": received.reason})
             return
-        if frame.opcode not in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
-            return
-        if frame.opcode is not Opcode.CONT:
-            self._is_text = frame.opcode is Opcode.TEXT
-        self._fragments.append(bytes(frame.data))
-        if frame.fin:
-            data = self._fragments[0] if len(self._fragments) == 1 else b"".join(self._fragments)
-            self._fragments.clear()
+        if (whole := self._assembly.add(frame)) is not None:
             self._spoke_at = self._heard_at
-            self._receive(data)
+            self._receive(*whole)
 
-    def _receive(self, data: bytes) -> None:
-        if not self._is_text:
+    def _receive(self, is_text: bool, data: bytes) -> None:
+        if not is_text:
             self._record("binary_received", {"size_bytes": len(data)})
             message: str | bytes = data
         else:
@@ -186,34 +180,34 @@ class Conversation:
                 if not self._talk.ended:
                     await self._idle()
 
-    async def _do_all(self, actions: Iterator[script.Action]) -> None:
-        for action in actions:
+    async def _do_all(self, todo: Iterator[actions.Action]) -> None:
+        for action in todo:
             await self._do(action)
             self._room.set()
             if self._premises.closing and self._protocol.state is State.OPEN:
                 await self._close(1001, "going_away")
 
-    async def _do(self, action: script.Action) -> None:
+    async def _do(self, action: actions.Action) -> None:
         match action:
-            case script.Send(message=message):
+            case actions.Reach(point=point, segment_idx=number, prompt=prompt):
+                self._reached = await self._strike(Point(point), number, prompt)
+            case actions.Send(message=message):
                 await self._strike(Point.SEND)
-                await self._send(message)
-            case script.SendMedia(data=data, segment_idx=number, chunk=chunk):
-                if chunk == self._chunks - 1:
-                    await self._strike(Point.SEGMENT, number)
+                await self._send(snapshot_under(self._reached, message))
+            case actions.SendMedia(data=data, segment_idx=number):
                 await self._strike(Point.SEND)
                 await self._still_open()
                 self._protocol.send_binary(data)
                 await self._flush()
                 self._record("binary_sent", {"size_bytes": len(data), "segment_idx": number})
-            case script.Wait(seconds=seconds):
+            case actions.Wait(seconds=seconds):
                 await self._pass_time(seconds)
-            case script.WaitUntilReady():
+            case actions.WaitUntilReady():
                 while self._premises.is_warming and not self._premises.closing:
                     await self._listen(self._premises.board.next_change(self._premises.now()))
-            case script.Close(code=code, reason=reason):
+            case actions.Close(code=code, reason=reason):
                 await self._close(code, reason)
-            case script.Drop():
+            case actions.Drop():
                 await self._wire.finish()
                 raise _Over
 
@@ -228,6 +222,8 @@ class Conversation:
 
     async def _pass_time(self, seconds: float) -> None:
         """The GPU works; only a stop of the server cuts it short."""
+        # Others have their turn also when no time passes: a session may go on by itself for ever.
+        await asyncio.sleep(0)
         end = self._premises.now() + seconds
         while self._premises.now() < end and not self._premises.closing:
             await self._listen(end)
@@ -282,12 +278,20 @@ class Conversation:
 
     # Faults
 
-    async def _strike(self, point: Point, segment: int | None = None) -> None:
-        for fault in self._encounter.strike(point, self._premises.now(), segment):
+    async def _strike(self, point: Point, segment: int | None = None, prompt: str = "") -> tuple[Fault, ...]:
+        """The faults that struck here have been suffered."""
+        struck = self._struck(point, segment, prompt)
+        for fault in struck:
+            await self._suffer(fault)
+        return struck
+
+    def _struck(self, point: Point, segment: int | None = None, prompt: str = "") -> tuple[Fault, ...]:
+        struck = self._encounter.strike(point, self._premises.now(), segment, prompt)
+        for fault in struck:
             if fault.name not in self._noted:
                 self._noted.add(fault.name)
                 self._premises.strike_counted(fault.name, self._connection, self._session)
-            await self._suffer(fault)
+        return struck
 
     async def _suffer(self, fault: Fault) -> None:
         match fault:
@@ -307,8 +311,26 @@ class Conversation:
                 raise _Over
             case CloseSession(code=code, reason=reason):
                 await self._close(code, reason)
+            case Reject(code=code):
+                refused = code == "session_rejected"
+                capacity = self._premises.spec.capacity
+                await self._do_all(iter(script.rejection(capacity) if refused else script.unavailability()))
+            case GpuError(retryable=retryable):
+                await self._send(script.failure(retryable=retryable).message)
+                await self._say_nothing_more()
+            case Crash() | Poison():
+                self._premises.crash()
+                await self._say_nothing_more()
             case _:
                 pass
+
+    async def _say_nothing_more(self) -> None:
+        """Until the client leaves, or the server ends; what is said meanwhile is read and thrown away."""
+        self._talk.ended = True
+        self._room.set()
+        while not self._premises.closing:
+            await self._listen(None)
+        await self._close(1001, "going_away")
 
     async def _stall(self, fault: Fault, seconds: float | None) -> None:
         """Quiet for `seconds`; a fault that was armed on the replica also ends by being lifted."""
@@ -345,14 +367,3 @@ class Conversation:
 
     def _record(self, kind: str, detail: dict[str, Any]) -> None:
         self._premises.record(kind, connection=self._connection, session=self._session, detail=detail)
-
-
-def begun_frame(declared_bytes: int, sent_bytes: int) -> bytes:
-    """The header of a binary frame of `declared_bytes`, and the first `sent_bytes` of its payload."""
-    if declared_bytes < 126:
-        header = struct.pack("!BB", 0x82, declared_bytes)
-    elif declared_bytes < 65536:
-        header = struct.pack("!BBH", 0x82, 126, declared_bytes)
-    else:
-        header = struct.pack("!BBQ", 0x82, 127, declared_bytes)
-    return header + bytes(sent_bytes)

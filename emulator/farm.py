@@ -16,7 +16,7 @@ from typing import Literal, Self
 
 from .body import Body, LocalBody
 from .events import DEFAULT_CAPACITY, DEFAULT_LIMIT, EventLog, Page
-from .faults import Fault
+from .fault import Fault
 from .premises import Premises
 from .process import ProcessBody
 from .replica import Replica
@@ -172,7 +172,7 @@ class Farm:
         assert self._tasks is not None, "replicas start inside the farm"
         if self._isolate == "process":
             return ProcessBody(premises, self._tasks, on_death)
-        return LocalBody(premises, self._tasks)
+        return LocalBody(premises, self._tasks, on_death)
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:

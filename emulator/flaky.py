@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .faults import Abort, CloseSession, Draw, Fault, Flaky, HealthHang, HealthStatus, Latency, Reset, Stall
+from .fault import Draw, Fault
+from .faults import Abort, CloseSession, Flaky, HealthHang, HealthStatus, Latency, Reset, Stall
 
 MIX: tuple[tuple[str, float], ...] = (
     ("reset", 0.2),

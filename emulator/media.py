@@ -17,9 +17,12 @@ from .messages import ContinuationState
 
 STATE_KIND = "ltx2.v1"
 SCHEMA_VERSION = 1
+PADDING = "padding"
+"""A key of a state's payload that means nothing."""
 DIGEST_CHARACTERS = 64
 """Hexadecimal digits of SHA-256."""
 
+_EXTENSIONS = ("the light changes", "the camera moves on", "somebody enters", "it begins to rain")
 _FRESH = hashlib.sha256(b"streamhold emulator: a session without a past").hexdigest()
 
 
@@ -34,10 +37,9 @@ class Segment:
     digest: str
     """The chain after this segment."""
 
-    @property
-    def stream_name(self) -> bytes:
-        """Bytes that a stream id is made of; differs between segments, equal on every replica."""
-        return bytes.fromhex(self.digest)[:16]
+    def stream_id(self, session: str) -> str:
+        """Differs between segments, and between sessions where `session` does."""
+        return hashlib.shake_128(f"{self.digest} {session}".encode()).hexdigest(16)
 
 
 def digest_of(state: ContinuationState | None) -> str:
@@ -51,7 +53,8 @@ def digest_of(state: ContinuationState | None) -> str:
     digest = state.payload.get("digest")
     if state.kind == STATE_KIND and isinstance(digest, str) and _is_digest(digest):
         return digest
-    canonical = json.dumps([state.kind, state.payload], sort_keys=True, separators=(",", ":"))
+    payload = {key: value for key, value in state.payload.items() if key != PADDING}
+    canonical = json.dumps([state.kind, payload], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
@@ -77,6 +80,16 @@ def state_after(digest: str, *, segment_idx: int, prompt: str) -> ContinuationSt
             "digest": digest,
         },
     )
+
+
+def padded(state: ContinuationState, size_bytes: int) -> ContinuationState:
+    """A state of `size_bytes` or more as JSON that is continued like `state`."""
+    return ContinuationState(kind=state.kind, payload={**state.payload, PADDING: "x" * size_bytes})
+
+
+def extension_of(digest: str) -> str:
+    """The prompt that a replica thinks of by itself where the chain stands at `digest`."""
+    return f"and then, {_EXTENSIONS[int(digest[:8], 16) % len(_EXTENSIONS)]} ({digest[:8]})"
 
 
 def _stream(key: bytes, part: bytes, size_bytes: int) -> bytes:

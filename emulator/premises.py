@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from .board import Board
-from .faults import Draw, Warming
+from .fault import Draw
+from .faults import Warming
 from .spec import ReplicaSpec
 
 
@@ -43,6 +44,10 @@ class Counters:
     """Requests on health routes ever."""
 
 
+def _stay_alive() -> None:
+    """What has no life yet cannot die."""
+
+
 @dataclass(slots=True)
 class Premises:
     """One replica's common ground."""
@@ -51,6 +56,8 @@ class Premises:
     board: Board
     counters: Counters
     record: Record
+    crash: Callable[[], None] = _stay_alive
+    """The replica dies at once, as by a kill. Whoever gives it a life sets this."""
     refuse_until: float = 0.0
     """Monotonic seconds until which a flaky session has closed the port."""
     running: asyncio.Event = field(default_factory=asyncio.Event)

@@ -15,7 +15,8 @@ from typing import Any
 from .board import Board
 from .body import Body, ChildFailed
 from .events import EventLog
-from .faults import Fault, Flaky, Warming, fields_of
+from .fault import Fault
+from .faults import Flaky, Warming, fields_of
 from .premises import Counters, Premises
 from .spec import ReplicaSpec
 

@@ -69,7 +69,7 @@ async def _live(first: dict[str, Any], commands: asyncio.StreamReader) -> None:
     counters = msgspec.convert(first["counters"], Counters)
     counters.sessions = 0
     spec = msgspec.convert(first["spec"], ReplicaSpec)
-    premises = Premises(spec, board, counters, _Teller(board, counters))
+    premises = Premises(spec, board, counters, _Teller(board, counters), crash=_crash)
     async with asyncio.TaskGroup() as tasks:
         server = ReplicaServer(premises, tasks)
         await server.start()
@@ -87,6 +87,10 @@ async def _live(first: dict[str, Any], commands: asyncio.StreamReader) -> None:
                 case unknown:
                     logger.error("unknown command %r", unknown)
         await server.stop()
+
+
+def _crash() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class _Teller:

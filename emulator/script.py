@@ -4,6 +4,10 @@ The real server reads, answers, and only then reads on: whatever arrives during 
 it, in the order of arrival. Toggles have no answer and take effect when they arrive, so that a pause holds
 back the prompts that are waiting. A segment is a generator of actions; the session's state moves on only
 when it has been walked to its end, so a segment that was cut short never happened.
+
+While `auto_extension_enabled` holds and nothing is waiting, the session goes on by itself: from a past (a
+segment, or a state given at init) follows a prompt, a pure function of the state, so that every replica has
+the same idea.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from . import media
+from .actions import Action, Close, Drop, Reach, Send, SendMedia, Wait, WaitUntilReady
 from .messages import (
     MIME_FMP4,
     MIME_JPEG,
@@ -23,6 +28,7 @@ from .messages import (
     ContinuationState,
     ContinuationStateSnapshot,
     EnhancementUpdated,
+    ErrorCode,
     ErrorMessage,
     GenerationPausedUpdated,
     GpuAssigned,
@@ -65,6 +71,8 @@ class Generation:
     """Size of each of them."""
     segment_cap: int | None = None
     """Segments after which a session is complete; None for no end."""
+    extension_seconds: float = 0.25
+    """How long the replica thinks before it makes a segment by itself."""
     session_timeout_seconds: float = 120.0
     """Silence of the client after which the session ends."""
     width: int = 256
@@ -73,8 +81,10 @@ class Generation:
     num_frames: int = 24
 
     def __post_init__(self) -> None:
-        if self.segment_seconds < 0 or self.session_timeout_seconds <= 0:
-            raise ValueError("segment_seconds must be 0 or more, session_timeout_seconds more than 0")
+        if min(self.segment_seconds, self.extension_seconds) < 0:
+            raise ValueError("segment_seconds and extension_seconds must be 0 or more")
+        if self.session_timeout_seconds <= 0:
+            raise ValueError("session_timeout_seconds must be more than 0")
         if not 1 <= self.steps <= MAX_STEPS or self.chunks < 1 or self.chunk_bytes < 1:
             raise ValueError(f"steps must be 1 to {MAX_STEPS}, chunks and chunk_bytes 1 or more")
 
@@ -84,61 +94,19 @@ class Generation:
         return self.num_frames / self.fps * 1000.0
 
 
-# Actions: what the shell has to do, in order.
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """Send a text message."""
-
-    message: ServerMessage
-
-
-@dataclass(frozen=True, slots=True)
-class SendMedia:
-    """Send a binary message."""
-
-    data: bytes
-    segment_idx: int
-    chunk: int
-    """-1 is the initialisation part, then counted from 0."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Let this much time pass: the GPU is at work."""
-
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class WaitUntilReady:
-    """Let time pass until the replica has warmed up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Close:
-    """Close the session with this code and reason."""
-
-    code: int
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """End the TCP connection without a close frame."""
-
-
-Action = Send | SendMedia | Wait | WaitUntilReady | Close | Drop
-
-
 def rejection(capacity: int) -> tuple[Action, ...]:
     """What a client sees that comes when all places are taken; its own messages are not awaited."""
-    text = f"max sessions reached ({capacity})"
-    return (
-        Send(ErrorMessage(code="session_rejected", message=text, retryable=False)),
-        Close(1013, "session_rejected"),
-    )
+    return _refusal("session_rejected", f"max sessions reached ({capacity})", retryable=False)
+
+
+def unavailability() -> tuple[Action, ...]:
+    """What a client sees when there is a place and no GPU behind it."""
+    return _refusal("gpu_unavailable", "no GPU worker is available", retryable=True)
+
+
+def failure(*, retryable: bool) -> Send:
+    """What a client sees when the worker that made its media is gone."""
+    return Send(ErrorMessage(code="worker_failed", message="the GPU worker failed", retryable=retryable))
 
 
 @dataclass(slots=True)
@@ -155,6 +123,8 @@ class Session:
     """One conversation. Feed it with `receive`, then walk `answers()` until it yields nothing more."""
 
     generation: Generation
+    name: str = ""
+    """Tells its stream ids from those of other sessions."""
     gpu_id: int = 0
     init: SessionInitV2 | None = None
     segment_idx: int = 0
@@ -165,7 +135,7 @@ class Session:
     ended: bool = False
     """Nothing is answered any more."""
     toggles: dict[str, object] = field(default_factory=dict)
-    """The newest value of each, by message type; kept for whoever looks, the generator does not use them."""
+    """The newest value of each, by message type; of these only auto extension matters to the generator."""
     _waiting: deque[ClientMessage | _Malformed] = field(default_factory=deque)
 
     @property
@@ -210,7 +180,13 @@ class Session:
     def answers(self) -> Iterator[Action]:
         """What to do about all that was received and can be answered now. Lazy: each action is decided when
         the one before it has been done."""
-        while not self.ended and (message := self._next()) is not None:
+        while not self.ended:
+            if (message := self._next()) is None:
+                if not self._extends:
+                    return
+                yield Wait(self.generation.extension_seconds)
+                if (message := self._next() or self._extension()) is None:
+                    return
             yield from self._answer(message)
 
     def time_out(self) -> Iterator[Action]:
@@ -218,6 +194,9 @@ class Session:
         self.ended = True
         yield Send(SessionTimeout(timeout_seconds=round(self.generation.session_timeout_seconds)))
         yield Close(1000, "session_timeout")
+
+    def _take_early(self, message: ClientMessage | _Malformed) -> bool:
+        return not isinstance(message, _Malformed) and self._take_toggle(message)
 
     def _take_toggle(self, message: ClientMessage) -> bool:
         match message:
@@ -235,6 +214,20 @@ class Session:
             case _:
                 return False
         return True
+
+    @property
+    def _extends(self) -> bool:
+        """Whether it goes on by itself when nothing is waiting."""
+        if self.init is None or self.paused or self.state is None:
+            return False
+        return bool(self.toggles.get("auto_extension_updated", self.init.auto_extension_enabled))
+
+    def _extension(self) -> SegmentPromptSource | None:
+        """The session's own next prompt, unless it was told not to meanwhile."""
+        if not self._extends:
+            return None
+        prompt = media.extension_of(media.digest_of(self.state))
+        return SegmentPromptSource(prompt=prompt, source="auto_extension")
 
     def _next(self) -> ClientMessage | _Malformed | None:
         """The oldest message that may be answered now: while paused, prompts are passed over and keep their
@@ -260,11 +253,11 @@ class Session:
             case SegmentPromptSource():
                 yield from self._segment(message)
             case SnapshotState():
+                yield Reach("snapshot", self.segment_idx)
                 yield Send(self._snapshot())
             case SessionInitV2():
                 yield _invalid("the session is open already", retryable=True)
             case _:
-                # A toggle that came before the init was answered.
                 self._take_toggle(message)
 
     def _open(self, message: ClientMessage | _Malformed) -> Iterator[Action]:
@@ -272,6 +265,8 @@ class Session:
             case SessionInitV2():
                 self.init = message
                 self.state = message.continuation_state
+                # Toggles that came early are in force from here on, before any that comes from now on.
+                self._waiting = deque(early for early in self._waiting if not self._take_early(early))
                 yield Send(QueueStatus(position=0, queue_depth=0))
                 yield WaitUntilReady()
                 timeout = round(self.generation.session_timeout_seconds)
@@ -316,13 +311,14 @@ class Session:
             chunks=pace.chunks,
             chunk_bytes=pace.chunk_bytes,
         )
-        stream_id = made.stream_name.hex()
+        stream_id = made.stream_id(self.name)
         jpeg = self.init is not None and self.init.stream_mode == "legacy_jpeg"
         # Three quarters of the time go into the steps, the rest between the chunks.
         step_wait = Wait(pace.segment_seconds * 0.75 / steps)
         chunk_wait = Wait(pace.segment_seconds * 0.25 / pace.chunks)
 
         yield Send(Ltx2SegmentStart(segment_idx=number, prompt=prompt.prompt, total_steps=steps))
+        yield Reach("segment_start", number, prompt.prompt)
         for step in range(1, steps + 1):
             yield step_wait
             yield Send(StepComplete(segment_idx=number, step=step, total_steps=steps, stage="denoise"))
@@ -337,6 +333,8 @@ class Session:
         yield SendMedia(made.init, number, -1)
         for index, chunk in enumerate(made.chunks):
             yield chunk_wait
+            if index == pace.chunks - 1:
+                yield Reach("segment", number)
             yield SendMedia(chunk, number, index)
         yield Send(
             MediaSegmentComplete(
@@ -351,6 +349,7 @@ class Session:
                 segment_idx=number, generation_time_ms=milliseconds, e2e_latency_ms=milliseconds
             )
         )
+        yield Reach("segment_end", number)
         if self._is_complete():
             self.ended = True
             yield Send(Ltx2StreamComplete(reason="segment_cap"))
@@ -358,6 +357,10 @@ class Session:
 
     def _is_complete(self) -> bool:
         return self.generation.segment_cap is not None and self.segment_idx >= self.generation.segment_cap
+
+
+def _refusal(code: ErrorCode, text: str, *, retryable: bool) -> tuple[Action, ...]:
+    return (Send(ErrorMessage(code=code, message=text, retryable=retryable)), Close(1013, code))
 
 
 def _invalid(why: str, *, retryable: bool) -> Send:

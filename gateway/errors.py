@@ -4,7 +4,7 @@
     ├── SettingsInvalid          our reader's fault: the configuration; exit status 1
     ├── RuntimeRefused           our reader's fault: the host cannot run a long-lived process; exit status 1
     └── SessionEnded             a session that the gateway ends or refuses, by whose fault:
-        ├── ReplicaFault         NoHealthyReplica, ReplicaLost, ReplicasFull
+        ├── ReplicaFault         NoHealthyReplica, ReplicaLost (PoisonSuspected), ReplicasFull, QueueTimedOut
         ├── UpgradeRefused       a replica answered the upgrade with a status
         ├── ClientFault          MessageTooBig, IdleTimeout, PingTimeout, SlowConsumer, ClientRefused
         └── GatewayFault         GatewayDraining, GatewayRestarting, InternalError
@@ -90,6 +90,15 @@ class ReplicasFull(ReplicaFault):
     message = "every replica is at its session limit and the queue is full; try again later"
 
 
+class QueueTimedOut(ReplicaFault):
+    """The session waited for a place, and none came in time."""
+
+    code = "gpu_unavailable"
+    close_code = 1013
+    close_reason = "queue_timeout"
+    message = "no replica had room in time; try again later"
+
+
 class ReplicaLost(ReplicaFault):
     """The replica went away in mid-session."""
 
@@ -97,6 +106,13 @@ class ReplicaLost(ReplicaFault):
     close_code = 1011
     close_reason = "replica_lost"
     message = "the replica that served this session was lost"
+
+
+class PoisonSuspected(ReplicaLost):
+    """Two replicas in a row went away while they worked on the same request; a third is spared."""
+
+    retryable = False
+    message = "two replicas in a row were lost over this request"
 
 
 class UpgradeRefused(SessionEnded):

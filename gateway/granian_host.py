@@ -8,6 +8,11 @@ Granian by version.
    handlers is looked up just as late; ours lets the gateway drain before it passes the signal on.
 3. Granian's main process forwards only the first signal. `serve` runs one that forwards the second as well.
 
+4. What a message costs there is mostly the trips between its threads. `session/asgi_writer.py` saves some of
+   them where sends keep their order, which is where one thread serves a connection: we look which of the
+   worker's `serve_*` methods is used. And it needs Granian's own `send`, which begins when it is called; the
+   framework's wrappers do not.
+
 Where a name is missing, starting is refused: half of it would lose close codes and sessions without a word.
 """
 
@@ -25,6 +30,7 @@ from typing import Any, NoReturn, Protocol
 from gateway.errors import RuntimeRefused
 from gateway.logs import configure, log_line
 from gateway.runtime import Resolved
+from gateway.session.asgi_door import WIRE, Wire
 from gateway.settings import Settings, bindable_or_exit
 from gateway.wiring import Gateway
 
@@ -39,6 +45,11 @@ main process.
 
 HURRY_SECONDS = 0.5
 """After a second signal: how long the closes may take to reach their clients."""
+
+KEEP_ORDER = ("serve_str", "serve_str_uds")
+"""The worker's methods under which one thread serves a connection (`--runtime-mode st`), so that its sends
+run in the order in which they began. Under `mt` any thread takes the next one.
+"""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -65,6 +76,8 @@ class HostedApp:
     def __init__(self, app: ASGIApp, drainable: Drainable) -> None:
         self._app = app
         self._lifespan: Any = None
+        self.sends_keep_order = False
+        """Whether this worker's sends leave in the order of their calls; not unless it is known."""
         self._missing: str | None = "this process is not a worker of it"
         worker = sys.modules.get("granian.server.mp")
         if worker is not None:
@@ -72,6 +85,8 @@ class HostedApp:
             _drain_on_signals(drainable)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket":
+            scope[WIRE] = Wire(receive, send, self.sends_keep_order)
         await self._app(scope, receive, send)
 
     async def __rsgi__(self, scope: Any, proto: Any) -> None:
@@ -116,11 +131,23 @@ def _serve_asgi_for_rsgi(worker: ModuleType, app: HostedApp) -> str | None:
 
     def counted_worker(worker_id: int, *args: Any) -> Any:
         _tell_of_many_workers(worker_id)
-        return asgi_worker(worker_id, *args)
+        return _SeenWorker(asgi_worker(worker_id, *args), app)
 
     worker.RSGIWorker = counted_worker  # type: ignore[attr-defined]
     worker._rsgi_call_wrap = call_wrap  # type: ignore[attr-defined]
     return None
+
+
+class _SeenWorker:
+    """Granian's worker, which is asked for one method: the one by which it serves."""
+
+    def __init__(self, worker: Any, app: HostedApp) -> None:
+        self._worker = worker
+        self._app = app
+
+    def __getattr__(self, name: str) -> Any:
+        self._app.sends_keep_order = name in KEEP_ORDER
+        return getattr(self._worker, name)
 
 
 def _tell_of_many_workers(worker_id: int) -> None:

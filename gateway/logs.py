@@ -14,6 +14,7 @@ import re
 import sys
 import time
 import traceback
+from functools import lru_cache
 from typing import TextIO
 
 ROOT = "streamhold"
@@ -40,7 +41,7 @@ def _escaped(char: str) -> str:
 
 def hide_passwords(text: str) -> str:
     """`text` without the `user:password@` of any URL in it."""
-    return _URL_PASSWORD.sub(f"{HIDDEN}@", text)
+    return text if "@" not in text else _URL_PASSWORD.sub(f"{HIDDEN}@", text)
 
 
 def log_line(event: str, /, **fields: object) -> str:
@@ -53,12 +54,19 @@ def log_line(event: str, /, **fields: object) -> str:
     return " ".join((escape(event), *shown))
 
 
+@lru_cache(maxsize=256)
+def _is_secret(key: str) -> bool:
+    return _SECRET_NAME.search(key) is not None
+
+
 def _value(key: str, value: object) -> str:
-    if _SECRET_NAME.search(key):
+    if _is_secret(key):
         return HIDDEN
     match value:
         case bool():
             return str(value).lower()
+        case int():
+            return str(value)
         case float():
             return f"{value:.3f}".rstrip("0").rstrip(".")
         case bytes():

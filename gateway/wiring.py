@@ -15,6 +15,8 @@ from litestar.openapi.plugins import JsonRenderPlugin
 
 from gateway.admission import Admission
 from gateway.logs import log_line
+from gateway.replicas.events import RegistryEvent, StatusChanged
+from gateway.replicas.model import ReplicaStatus
 from gateway.replicas.monitor import HealthMonitor
 from gateway.replicas.probes import HttpxProbe
 from gateway.replicas.registry import ReplicaRegistry
@@ -22,10 +24,13 @@ from gateway.routes.health import HealthController
 from gateway.routes.status import StatusController
 from gateway.routes.stream import stream_route
 from gateway.selection import Policy
-from gateway.session.core import PassthroughCore
+from gateway.session.core import PassthroughCore, SessionCore
 from gateway.session.opening import Opener
+from gateway.session.protocol import client_id
 from gateway.session.roster import Roster
 from gateway.session.service import SessionService
+from gateway.session.session import Parts
+from gateway.session.streaming import StreamingCore
 from gateway.session.watch import Limits
 from gateway.settings import Settings
 
@@ -41,7 +46,20 @@ class Gateway:
 
     def __init__(self, settings: Settings, *, registry: ReplicaRegistry | None = None) -> None:
         self.settings = settings
-        self.registry = registry or ReplicaRegistry(settings.router.endpoints())
+        self.registry = registry or ReplicaRegistry(
+            settings.router.endpoints(),
+            slow_start_seconds=settings.selection.slow_start_seconds,
+            outlier=settings.outlier.policy(),
+        )
+        admission = settings.admission
+        self.admission = Admission(
+            self.registry,
+            Policy(settings.selection.policy),
+            max_sessions=admission.max_sessions,
+            max_sessions_per_client=admission.max_sessions_per_client,
+            queue_size=admission.queue_size,
+            queue_timeout_seconds=admission.queue_timeout_seconds,
+        )
         self.roster = Roster()
         policy = settings.router.health_policy()
         self._probe = HttpxProbe(policy)
@@ -79,34 +97,64 @@ class Gateway:
 
     def _session_service(self) -> SessionService:
         session, clients = self.settings.session, self.settings.clients
-        return SessionService(
-            roster=self.roster,
-            opener=Opener(
-                admission=Admission(self.registry, Policy(self.settings.selection.policy)),
-                evidence=self.monitor,
-                proxies=clients.trusted_proxies,
-                connect_timeout_seconds=session.connect_timeout_seconds,
-                connect_attempts=session.connect_attempts,
-                max_message_bytes=session.max_message_bytes,
-            ),
-            fresh=self.monitor.fresh,
-            new_core=lambda: PassthroughCore(session.max_message_bytes),
+        affinity = self.settings.placed_by()
+        opener = Opener(
+            admission=self.admission,
+            evidence=self.monitor,
+            proxies=clients.trusted_proxies,
+            connect_timeout_seconds=session.connect_timeout_seconds,
+            connect_attempts=session.connect_attempts,
+            max_message_bytes=session.max_message_bytes,
+        )
+        parts = Parts(
+            opener=opener,
+            records=self.registry,
+            new_core=self._new_core,
+            key_of_init=client_id if affinity.needs_init else None,
             limits=Limits(
                 idle_timeout_seconds=session.idle_timeout_seconds,
                 ping_interval_seconds=session.ping_interval_seconds,
                 ping_timeout_seconds=session.ping_timeout_seconds,
                 slow_consumer_timeout_seconds=session.slow_consumer_timeout_seconds,
+                segment_stall_seconds=session.segment_stall_seconds,
             ),
-            max_sessions=self.settings.admission.max_sessions,
+            init_timeout_seconds=session.connect_timeout_seconds,
+            can_queue=self.settings.admission.queue_size > 0,
+        )
+        return SessionService(
+            roster=self.roster,
+            parts=parts,
+            fresh=self.monitor.fresh,
+            admission=self.admission,
+            key_of=lambda request, client: affinity.key_of(
+                client_ip=client, query=request.query, headers=request.headers
+            ),
             tokens=[token.get_secret_value() for token in clients.tokens],
             allowed_origins=clients.allowed_origins,
             proxies=clients.trusted_proxies,
         )
 
+    def _new_core(self) -> SessionCore:
+        session = self.settings.session
+        if session.protocol == "passthrough":
+            return PassthroughCore(session.max_message_bytes)
+        return StreamingCore(
+            session.max_message_bytes,
+            resume=session.resume,
+            resume_attempts=session.resume_attempts,
+            max_state_bytes=session.max_state_bytes,
+            snapshot_every=session.snapshot_every,
+        )
+
+    def _heard(self, event: RegistryEvent) -> None:
+        if isinstance(event, StatusChanged) and event.after is ReplicaStatus.UNHEALTHY:
+            self.roster.unhealthy(event.url, self.settings.session.on_unhealthy)
+
     @asynccontextmanager
     async def _lifespan(self, app: Litestar) -> AsyncIterator[None]:
         async with self._probe, asyncio.TaskGroup() as tasks:
-            health_loop = tasks.create_task(self.monitor.run())
+            loops = [tasks.create_task(self.monitor.run()), tasks.create_task(self.admission.run())]
+            unsubscribe = self.registry.subscribe(self._heard)
             logger.info(
                 log_line(
                     "gateway_started",
@@ -118,7 +166,9 @@ class Gateway:
             try:
                 yield
             finally:
-                health_loop.cancel()
+                unsubscribe()
+                for loop in loops:
+                    loop.cancel()
 
 
 def build_app(settings: Settings, registry: ReplicaRegistry | None = None) -> Litestar:

@@ -1,16 +1,19 @@
-"""The tables in docs/ that are made from the code. `python -m scripts.reference` writes them anew.
+"""What in docs/ is made from the code: tables, and the layers. `python -m scripts.reference` writes it anew.
 
-A table stands between two comments, `<!-- NAME -->` and `<!-- end NAME -->`; the rest is written by hand.
-A test fails while a table is not what the code says.
+Each piece stands between two comments, `<!-- NAME -->` and `<!-- end NAME -->`; the rest is written by hand.
+A test fails while a piece is not what the code says.
 """
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import json
 import re
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -42,16 +45,42 @@ def faults_table() -> str:
     return _table(rows)
 
 
-TABLES = {"settings": ("settings.md", settings_table), "faults": ("faults.md", faults_table)}
+def modules_table(package: str) -> str:
+    """Every module of the package, by what its first paragraph says of it."""
+    rows: Rows = [("module", "pure", "what it is")]
+    for path in sorted((ROOT / package).rglob("*.py")):
+        text = ast.get_docstring(ast.parse(path.read_text()))
+        if text is None or path.stem.startswith("__"):
+            continue
+        name = path.relative_to(ROOT / package).with_suffix("").as_posix()
+        pure, said = _pure_and_said(text.split("\n\n")[0])
+        rows.append((f"`{name}`", pure, said))
+    return _table(rows)
+
+
+def layers_text() -> str:
+    """The order of the gateway's parts, from the contract that holds them to it."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    return "```text\n" + "\n".join(layers) + "\n```\n"
+
+
+PIECES: dict[str, tuple[str, Callable[[], str]]] = {
+    "settings": ("settings.md", settings_table),
+    "faults": ("faults.md", faults_table),
+    "layers": ("architecture.md", layers_text),
+    "modules of gateway": ("architecture.md", partial(modules_table, "gateway")),
+    "modules of emulator": ("architecture.md", partial(modules_table, "emulator")),
+}
 """By the name in the comments: the file, and what stands there."""
 
 
-def placed(text: str, name: str, table: str) -> str:
-    """`text` with `table` between the comments of `name`."""
+def placed(text: str, name: str, piece: str) -> str:
+    """`text` with `piece` between the comments of `name`."""
     pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end {name} -->)", re.DOTALL)
     if not pattern.search(text):
         raise ValueError(f"no <!-- {name} --> ... <!-- end {name} --> in this text")
-    return pattern.sub(lambda found: found[1] + table + found[2], text)
+    return pattern.sub(lambda found: found[1] + piece + found[2], text)
 
 
 def _settings(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str]]:
@@ -80,6 +109,13 @@ def _json(value: object) -> str:
     return json.dumps(value, default=str)
 
 
+def _pure_and_said(paragraph: str) -> tuple[str, str]:
+    """Whether a module says in its first word that it is pure, and what it says beside that."""
+    if (found := re.match(r"PURE[^.]*\. ", paragraph)) is None:
+        return "", _one_line(paragraph)
+    return "yes", _one_line(paragraph[found.end() :])
+
+
 def _one_line(text: str | None) -> str:
     return " ".join((text or "").split())
 
@@ -92,10 +128,10 @@ def _table(rows: Rows) -> str:
 
 
 def main() -> None:
-    """Write every table into its file."""
-    for name, (file, table) in TABLES.items():
+    """Write every piece into its file."""
+    for name, (file, make) in PIECES.items():
         path = DOCS / file
-        path.write_text(placed(path.read_text(), name, table()))
+        path.write_text(placed(path.read_text(), name, make()))
         print(f"{path.relative_to(ROOT)}: {name}")
 
 

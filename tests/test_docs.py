@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import subprocess
@@ -11,10 +12,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from emulator.cli import DEFAULT_PORT
 from emulator.faults import CATALOGUE, fault_from
+from emulator.spec import ReplicaSpec
 from gateway import errors
 from gateway.settings import load
-from scripts.reference import DOCS, TABLES, placed
+from scripts.reference import DOCS, PIECES, placed
 from tests.support.processes import BIN, ROOT, clean_environment
 
 README = (ROOT / "README.md").read_text()
@@ -36,11 +39,53 @@ def ended_sessions(
         yield from ended_sessions(child)
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_a_table_made_from_the_code_is_up_to_date(name: str) -> None:
-    file, table = TABLES[name]
+@pytest.mark.parametrize("name", PIECES)
+def test_what_is_made_from_the_code_is_up_to_date(name: str) -> None:
+    file, make = PIECES[name]
     text = (DOCS / file).read_text()
-    assert text == placed(text, name, table()), "python -m scripts.reference makes it anew"
+    assert text == placed(text, name, make()), "python -m scripts.reference makes it anew"
+
+
+@pytest.mark.parametrize("package", ["gateway", "emulator"])
+def test_every_module_has_its_line_on_the_architecture_page(package: str) -> None:
+    page = (DOCS / "architecture.md").read_text()
+    for path in (ROOT / package).rglob("*.py"):
+        if not path.stem.startswith("__"):
+            name = path.relative_to(ROOT / package).with_suffix("").as_posix()
+            assert f"| `{name}` |" in page, f"{name} says nothing of itself in its first paragraph"
+
+
+def test_every_file_that_the_architecture_page_speaks_of_is_there() -> None:
+    page = (DOCS / "architecture.md").read_text()
+    for name in re.findall(r"[`\"]((?:session|replicas|routes|settings|discovery)/\w+)", page):
+        assert (ROOT / "gateway" / f"{name}.py").exists(), name
+
+
+def test_every_log_line_of_a_session_is_explained() -> None:
+    page = (DOCS / "sessions.md").read_text()
+    for call in _log_lines("session", "service", "opening"):
+        event, *fields = call
+        assert f"| `{event}` |" in page, event
+        if event == "session_ended":
+            assert not [field for field in fields if f"`{field}`" not in page]
+
+
+def test_every_reason_against_a_resume_is_explained() -> None:
+    page = (DOCS / "sessions.md").read_text()
+    source = "".join(path.read_text() for path in (ROOT / "gateway" / "session").glob("*.py"))
+    for reason in ["passthrough", *re.findall(r'\bgive_up\("(\w+)"\)', source)]:
+        assert f"| `{reason}` |" in page, reason
+
+
+def _log_lines(*modules: str) -> Iterator[list[str]]:
+    """The event and the fields of each log line in these files of gateway/session/."""
+    for module in modules:
+        for node in ast.walk(ast.parse((ROOT / "gateway" / "session" / f"{module}.py").read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "log_line":
+                fields = [keyword.arg for keyword in node.keywords if keyword.arg is not None]
+                for event in ast.walk(node.args[0]):
+                    if isinstance(event, ast.Constant) and isinstance(event.value, str):
+                        yield [event.value, *fields]
 
 
 @pytest.mark.parametrize("cause", list(ended_sessions()), ids=lambda cause: cause.__name__)
@@ -52,6 +97,12 @@ def test_every_close_code_is_in_the_readme(cause: type[errors.SessionEnded]) -> 
         assert any(f"close {cause.close_code} `{cause.close_reason}`" in row for row in rows), rows
     if cause.code is not None and cause is not errors.InternalError:
         assert f"`{cause.code}`" in table or f'"{cause.code}"' in table
+
+
+def test_the_readme_tells_which_losses_are_worth_another_try() -> None:
+    lost = [row for row in README.splitlines() if f"`{errors.ReplicaLost.close_reason}` |" in row]
+    for cause in (errors.ReplicaLost, errors.PoisonSuspected):
+        assert any((", not retryable" not in row) is cause.retryable for row in lost), cause
 
 
 def test_every_link_leads_to_a_file() -> None:
@@ -70,6 +121,13 @@ def test_the_file_that_the_repository_ships_loads() -> None:
     settings = load({}, ROOT)
     assert [replica.name for replica in settings.router.replicas] == ["a", "b", "c"]
     assert settings.router.host == "127.0.0.1"
+
+
+def test_that_file_fits_the_emulator_as_it_starts_by_itself() -> None:
+    settings = load({}, ROOT)
+    assert {replica.max_sessions for replica in settings.router.replicas} == {ReplicaSpec("a").capacity}
+    ports = [DEFAULT_PORT + number for number in range(3)]
+    assert [replica.url for replica in settings.router.replicas] == [f"http://127.0.0.1:{p}" for p in ports]
 
 
 def test_every_program_in_the_readme_is_there() -> None:

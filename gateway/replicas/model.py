@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit
 
+from gateway.replicas.outlier import OutlierRecord
+
 DEFAULT_PORTS = {"http": 80, "https": 443}
 HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?\.?")
 """Letters, digits, dots, hyphens, and the underscore of compose services."""
@@ -100,6 +102,11 @@ def _bracketed(host: str) -> str:
     return f"[{address.compressed}]" if address is not None and address.version == 6 else host
 
 
+@lru_cache(maxsize=4096)
+def _nameless(url: str) -> str:
+    return url if url_problem(url) else _host_and_port(urlsplit(url))
+
+
 def _host_and_port(parts: SplitResult) -> str:
     port = parts.port if parts.port is not None else DEFAULT_PORTS[parts.scheme]
     return f"{_bracketed(parts.hostname or '')}:{port}"
@@ -123,9 +130,7 @@ class ReplicaEndpoint:
     @property
     def display_name(self) -> str:
         """`name`, or else host:port; the URL itself where it has neither."""
-        if self.name:
-            return self.name
-        return self.url if url_problem(self.url) else _host_and_port(urlsplit(self.url))
+        return self.name or _nameless(self.url)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Each field that cannot be used, with what is wrong about it."""
@@ -292,6 +297,14 @@ class Replica:
     """Leases open, those still pending included."""
     pending: int = 0
     """Leases whose upstream handshake has not finished."""
+    refusing_until: float | None = None
+    """Counts as full until then: seconds of the registry's monotonic clock, as the next two."""
+    serving_since: float | None = None
+    """When it joined or came back, which is when its slow start began; None when it never had one."""
+    outlier: OutlierRecord = field(default_factory=OutlierRecord)
+    """The sessions that it lost, and until when it is ejected for them."""
+    ejected: bool = False
+    """Whether it was, when the registry last looked; a snapshot is exact."""
 
     @property
     def url(self) -> str:
@@ -333,3 +346,19 @@ class Candidate:
     draining: bool
     sessions: int
     max_sessions: int | None
+    refusing: bool = False
+    """It refused a session moments ago for want of room, and counts as full until the moment has passed."""
+    ejected: bool = False
+    """It lost too many sessions in a row: used only where nothing else is usable."""
+    ramp: float = 1.0
+    """Share of its weight that it gets while it starts slowly: above 0, and 1 when it is done."""
+
+    @property
+    def usable(self) -> bool:
+        """Sessions may be placed here, now or once there is room."""
+        return self.healthy and not self.draining
+
+    @property
+    def has_room(self) -> bool:
+        """Below its own limit, and not refusing."""
+        return not self.refusing and (self.max_sessions is None or self.sessions < self.max_sessions)

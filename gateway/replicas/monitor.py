@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 
 from gateway.clock import Clock, SystemClock
 from gateway.logs import log_line
+from gateway.replicas.events import RegistryEvent, ReplicaGone, ReplicaJoined
 from gateway.replicas.model import (
     HealthPolicy,
     Replica,
@@ -32,7 +33,7 @@ from gateway.replicas.model import (
     normalised_url,
 )
 from gateway.replicas.probes import HttpProbe, HttpxProbe, RememberingProbe
-from gateway.replicas.registry import RegistryEvent, ReplicaGone, ReplicaJoined, ReplicaRegistry
+from gateway.replicas.registry import ReplicaRegistry
 
 logger = logging.getLogger("streamhold.replicas")
 

@@ -8,11 +8,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 
 from gateway.clock import Clock, SystemClock
 from gateway.logs import log_line
+from gateway.replicas.events import (
+    PlaceFreed,
+    PlacesWithdrawn,
+    RegistryEvent,
+    ReplicaGone,
+    ReplicaJoined,
+    StatusChanged,
+)
 from gateway.replicas.health import after_failure, after_success
 from gateway.replicas.model import (
     Candidate,
@@ -23,31 +31,14 @@ from gateway.replicas.model import (
     normalised_url,
     replicas_problems,
 )
+from gateway.replicas.outlier import OutlierPolicy, after_loss, after_progress, may_eject
 
 logger = logging.getLogger("streamhold.replicas")
 
-
-@dataclass(frozen=True, slots=True)
-class ReplicaJoined:
-    url: str
+LOWEST_RAMP = 0.1
+"""Share of its weight with which a slow start begins: at nothing, nothing would ever warm up."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaGone:
-    """The replica was removed, and its last lease has ended."""
-
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
-class StatusChanged:
-    url: str
-    before: ReplicaStatus
-    after: ReplicaStatus
-    reason: str
-
-
-RegistryEvent = ReplicaJoined | ReplicaGone | StatusChanged
 Listener = Callable[[RegistryEvent], None]
 
 
@@ -105,8 +96,19 @@ class ReplicaRegistry:
     A replica is found under any spelling of its URL, and keeps the spelling under which it first came.
     """
 
-    def __init__(self, replicas: list[ReplicaEndpoint], *, clock: Clock | None = None) -> None:
-        """Raises ValueError when there is no replica, or one of them comes twice."""
+    def __init__(
+        self,
+        replicas: list[ReplicaEndpoint],
+        *,
+        clock: Clock | None = None,
+        slow_start_seconds: float = 0.0,
+        outlier: OutlierPolicy | None = None,
+    ) -> None:
+        """Raises ValueError when there is no replica, or one of them comes twice.
+
+        `slow_start_seconds` is how long a replica that joins or comes back takes to its whole share; 0 is at
+        once.
+        """
         if not replicas:
             raise ValueError("a registry needs at least one replica to begin with")
         for problem in replicas_problems(replicas):
@@ -114,6 +116,8 @@ class ReplicaRegistry:
                 raise ValueError(problem)
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._replicas = {normalised_url(endpoint.url): Replica(endpoint) for endpoint in replicas}
+        self._slow_start_seconds = slow_start_seconds
+        self._outlier = outlier if outlier is not None else OutlierPolicy()
         self._listeners: list[Listener] = []
 
     def all(self) -> list[Replica]:
@@ -128,27 +132,43 @@ class ReplicaRegistry:
     def select(self) -> Replica | None:
         """The first primary that takes a session, else the first replica that does, else None.
 
-        To take a session a replica must be healthy, neither draining nor removed, and below its own limit.
+        To take a session a replica must be healthy, neither draining nor removed, and have room; one that is
+        ejected takes some only where no other is usable.
         """
-        taking = [replica for replica in self._replicas.values() if replica.takes_sessions]
-        return next((replica for replica in taking if replica.primary), next(iter(taking), None))
+        seen = self.candidates()
+        usable = [candidate for candidate in seen if candidate.usable]
+        trusted = [candidate for candidate in usable if not candidate.ejected] or usable
+        taking = [candidate for candidate in trusted if candidate.has_room]
+        first = next((candidate for candidate in taking if candidate.primary), next(iter(taking), None))
+        return self.get(first.url) if first is not None else None
 
     def candidates(self, exclude: Collection[str] = ()) -> tuple[Candidate, ...]:
         """A snapshot of every replica that has not been removed, without those at the URLs of `exclude`."""
         excluded = {normalised_url(url) for url in exclude}
+        now = self._clock.monotonic()
         return tuple(
-            Candidate(
-                url=replica.url,
-                name=replica.name,
-                primary=replica.primary,
-                weight=replica.endpoint.weight,
-                healthy=replica.is_healthy,
-                draining=replica.draining,
-                sessions=replica.sessions,
-                max_sessions=replica.endpoint.max_sessions,
-            )
+            self._seen(replica, now)
             for key, replica in self._replicas.items()
             if not replica.removed and key not in excluded
+        )
+
+    def snapshot(self, replica: Replica) -> Candidate:
+        """`replica` as it is at this moment."""
+        return self._seen(replica, self._clock.monotonic())
+
+    def _seen(self, replica: Replica, now: float) -> Candidate:
+        return Candidate(
+            url=replica.url,
+            name=replica.name,
+            primary=replica.primary,
+            weight=replica.endpoint.weight,
+            healthy=replica.is_healthy,
+            draining=replica.draining,
+            sessions=replica.sessions,
+            max_sessions=replica.endpoint.max_sessions,
+            refusing=replica.refusing_until is not None and now < replica.refusing_until,
+            ejected=replica.outlier.ejected(now),
+            ramp=self._ramp(replica, now),
         )
 
     def lease(self, url: str) -> Lease:
@@ -165,6 +185,60 @@ class ReplicaRegistry:
             replica.draining = draining
             event = "replica_draining" if draining else "replica_undrained"
             logger.info(log_line(event, replica=replica.name, url=replica.url, sessions=replica.sessions))
+            if draining:
+                self._tell(PlacesWithdrawn(replica.url))
+            else:
+                self._tell_freed(replica)
+
+    def mark_full(self, url: str, seconds: float) -> None:
+        """The replica counts as full for `seconds`, or longer where it already did. Its health is untouched.
+
+        For one that took the connection and then said that it has no room: only it knows of its other
+        sessions.
+        """
+        if (replica := self.get(url)) is not None:
+            self._end_moments(replica)
+            until = self._clock.monotonic() + seconds
+            replica.refusing_until = max(until, replica.refusing_until or until)
+
+    def blame(self, url: str) -> None:
+        """A session was lost by the fault of the replica at `url`; too many in a row eject it."""
+        if (replica := self.get(url)) is None:
+            return
+        self._end_moments(replica)
+        now = self._clock.monotonic()
+        usable = [other for other in self.candidates() if other.usable]
+        permitted = replica.url in {other.url for other in usable} and may_eject(
+            self._outlier, usable=len(usable), ejected=sum(other.ejected for other in usable)
+        )
+        before = replica.outlier
+        replica.outlier = after_loss(self._outlier, before, at=now, permitted=permitted)
+        if replica.outlier.ejected(now) and not before.ejected(now):
+            self._eject(replica, losses=before.losses + 1)
+
+    def praise(self, url: str) -> None:
+        """A session got on at the replica at `url`: its losses until now are no row."""
+        if (replica := self.get(url)) is not None:
+            replica.outlier = after_progress(replica.outlier)
+
+    def next_place_seconds(self) -> float | None:
+        """In how many seconds the first replica stops refusing or being ejected; None when none does either.
+
+        `PlaceFreed` is told of it only by `settle`, and by probes: there is no timer here.
+        """
+        now = self._clock.monotonic()
+        ends = [
+            end
+            for replica in self._replicas.values()
+            for end in (replica.refusing_until, replica.outlier.ejected_until)
+            if end is not None and end > now
+        ]
+        return min(ends) - now if ends else None
+
+    def settle(self) -> None:
+        """Tell `PlaceFreed` of every replica that has stopped refusing or being ejected, once each."""
+        for replica in self.all():
+            self._end_moments(replica)
 
     def reconcile(self, endpoints: Iterable[ReplicaEndpoint]) -> None:
         """Afterwards `endpoints` are the replicas, in their order; no session is touched.
@@ -185,8 +259,11 @@ class ReplicaRegistry:
         }
         missing = {key: replica for key, replica in before.items() if key not in wanted}
         self._replicas |= missing
-        for key in wanted.keys() - before.keys():
-            self._joined(self._replicas[key])
+        for key in wanted:
+            if key in before:
+                self._tell_freed(self._replicas[key])  # its limit may have risen, or it was taken back
+            else:
+                self._joined(self._replicas[key])
         for replica in missing.values():
             self._remove(replica)
 
@@ -213,6 +290,7 @@ class ReplicaRegistry:
 
     def note_success(self, replica: Replica, *, recovery_threshold: int, latency_ms: float) -> None:
         """One success counts for `replica`."""
+        self._end_moments(replica)
         health = after_success(
             replica.health,
             at=self._clock.time(),
@@ -223,6 +301,7 @@ class ReplicaRegistry:
 
     def note_failure(self, replica: Replica, *, failure_threshold: int, reason: str) -> None:
         """One failure counts against `replica`."""
+        self._end_moments(replica)
         health = after_failure(replica.health, at=self._clock.time(), failure_threshold=failure_threshold)
         self._judge(replica, health, reason=reason)
 
@@ -240,7 +319,49 @@ class ReplicaRegistry:
             sessions=replica.sessions,
         )
         logger.log(logging.WARNING if health.status is ReplicaStatus.UNHEALTHY else logging.INFO, line)
+        comes_back = before is ReplicaStatus.UNHEALTHY or replica.serving_since is not None
+        if health.status is ReplicaStatus.HEALTHY and comes_back:
+            replica.serving_since = self._clock.monotonic()
+            replica.outlier = after_progress(replica.outlier)  # what it lost before it went is another story
         self._tell(StatusChanged(replica.url, before, health.status, reason))
+        if health.status is ReplicaStatus.HEALTHY:
+            self._tell_freed(replica)
+
+    def _ramp(self, replica: Replica, now: float) -> float:
+        starts = (replica.serving_since, replica.outlier.ejected_until)
+        since = max((start for start in starts if start is not None and start <= now), default=None)
+        if since is None or not self._slow_start_seconds:
+            return 1.0
+        return min(max((now - since) / self._slow_start_seconds, LOWEST_RAMP), 1.0)
+
+    def _end_moments(self, replica: Replica) -> None:
+        """Note what has ended by itself since somebody last looked."""
+        now = self._clock.monotonic()
+        refused = replica.refusing_until is not None and replica.refusing_until <= now
+        returned = replica.ejected and not replica.outlier.ejected(now)
+        if refused:
+            replica.refusing_until = None
+        if returned:
+            replica.ejected = False
+            logger.info(log_line("replica_unejected", replica=replica.name, url=replica.url))
+        if refused or returned:
+            self._tell_freed(replica)
+
+    def _eject(self, replica: Replica, *, losses: int) -> None:
+        replica.ejected = True
+        seconds = (replica.outlier.ejected_until or 0.0) - self._clock.monotonic()
+        line = log_line(
+            "replica_ejected",
+            replica=replica.name,
+            url=replica.url,
+            losses=losses,
+            for_seconds=round(seconds, 3),
+        )
+        logger.warning(line)
+
+    def _tell_freed(self, replica: Replica) -> None:
+        if replica.is_healthy and not (replica.draining or replica.removed):
+            self._tell(PlaceFreed(replica.url))
 
     def _kept(self, replica: Replica, endpoint: ReplicaEndpoint) -> Replica:
         replica.endpoint = replace(endpoint, url=replica.url)
@@ -250,6 +371,7 @@ class ReplicaRegistry:
         return replica
 
     def _joined(self, replica: Replica) -> None:
+        replica.serving_since = self._clock.monotonic()
         logger.info(log_line("replica_joined", replica=replica.name, url=replica.url))
         self._tell(ReplicaJoined(replica.url))
 
@@ -259,6 +381,7 @@ class ReplicaRegistry:
             logger.info(
                 log_line("replica_removed", replica=replica.name, url=replica.url, sessions=replica.sessions)
             )
+            self._tell(PlacesWithdrawn(replica.url))
         self._lease_ended(replica)
 
     def _lease_ended(self, replica: Replica) -> None:
@@ -267,6 +390,8 @@ class ReplicaRegistry:
             del self._replicas[key]
             logger.info(log_line("replica_gone", replica=replica.name, url=replica.url))
             self._tell(ReplicaGone(replica.url))
+        else:
+            self._tell_freed(replica)
 
     def _tell(self, event: RegistryEvent) -> None:
         for listener in tuple(self._listeners):

@@ -11,7 +11,7 @@ from litestar import Controller, get
 from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 
-from gateway.replicas.model import Replica
+from gateway.replicas.model import Candidate, Replica
 from gateway.replicas.registry import ReplicaRegistry
 from gateway.routes.health import NOT_CACHED, Readiness
 from gateway.settings import Settings
@@ -41,6 +41,12 @@ class ReplicaReport(msgspec.Struct, frozen=True):
     max_sessions: int | None
     """Its own limit; null is none."""
     weight: float
+    refusing: bool
+    """Said moments ago that it has no room, and counts as full."""
+    ejected: bool
+    """Lost too many sessions in a row; gets new ones only where no other replica is usable."""
+    ramp: float
+    """Share of its weight that counts while it starts slowly; 1 when it is done."""
 
 
 class GatewayReport(msgspec.Struct, frozen=True):
@@ -70,7 +76,7 @@ class SessionsReport(msgspec.Struct, frozen=True):
     replicas: list[ReplicaSessions]
 
 
-def _report(replica: Replica) -> ReplicaReport:
+def _report(replica: Replica, now: Candidate) -> ReplicaReport:
     health = replica.health
     return ReplicaReport(
         url=replica.url,
@@ -86,6 +92,9 @@ def _report(replica: Replica) -> ReplicaReport:
         pending_sessions=replica.pending,
         max_sessions=replica.endpoint.max_sessions,
         weight=replica.endpoint.weight,
+        refusing=now.refusing,
+        ejected=now.ejected,
+        ramp=round(now.ramp, 3),
     )
 
 
@@ -106,7 +115,7 @@ class StatusController(Controller):
             version=VERSION,
             draining=readiness.draining,
             sessions=sum(replica.sessions for replica in replicas),
-            replicas=[_report(replica) for replica in replicas],
+            replicas=[_report(replica, registry.snapshot(replica)) for replica in replicas],
         )
 
     @get("/router/replicas/sessions", cache_control=NOT_CACHED)

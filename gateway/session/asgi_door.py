@@ -3,7 +3,7 @@
 Its wire hides pings, drops a client's close reason, and answers a client's ping only while `receive()` is
 awaited. And once a client has vanished, `send()` still returns as if all were well and keeps what it is
 given. So a receive is pending whenever it may be: only a second held-back message stops it, and then little
-more is sent.
+more is sent. `asgi_writer.py` has the writer.
 """
 
 from __future__ import annotations
@@ -11,24 +11,34 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
+from gateway.session.asgi_writer import Ahead, Frame, InStep, Writer
 from gateway.session.downstream import Capabilities, DownstreamListener, OpeningRequest
 from gateway.session.events import Closed, Event, Message, Ping, Pong, wire_code, wire_reason
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 
-HIGH_WATER_BYTES = 256 * 1024
-LOW_WATER_BYTES = 64 * 1024
-
 MAX_HELD_MESSAGES = 2
 """Messages of the client kept back while the replica does not read: one, and the one that the pending receive
-brings.
+brings. `ReceivesAhead` may bring `RECEIVES_AHEAD - 1` more.
 """
 
-MAX_UNWATCHED_BYTES = 4 * 1024 * 1024
-"""What may be sent while no receive is pending, since a client that vanished then goes unnoticed."""
+RECEIVES_AHEAD = 4
+"""Receives that are pending at once while the client's messages are small."""
+
+SMALL_BYTES = 4096
+"""Up to here a message counts as small."""
+
+QUIET_SECONDS = 0.25
+"""A close is sent once the client has said nothing for this long. The server cuts the connection right behind
+it, and where something of the client's is still under way, a reset makes its system throw away our last words
+unread.
+"""
+QUIET_TIMEOUT_SECONDS = 0.75
+"""How long a close waits for that at most."""
 
 QUIET_SECONDS = 0.25
 """A close is sent once the client has said nothing for this long. The server cuts the connection right behind
@@ -44,34 +54,79 @@ _ABORTED = 1005
 CAPABILITIES = Capabilities(pings=False, client_reasons=False, largest_frame_bytes=16 * 1024 * 1024)
 
 
+class Receiving(Awaitable[Any], Protocol):
+    """A receive that has begun."""
+
+    def cancel(self) -> object: ...
+
+
+WIRE = "streamhold.wire"
+"""Where a `Wire` is found in a scope."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """The server's own callables, as they are below whatever a framework wraps around them."""
+
+    receive: Callable[[], Any]
+    send: Callable[[Any], Any]
+    sends_keep_order: bool
+    """Whether `asgi_writer.Ahead` may be used: sends begin when they are called, and leave in that order."""
+
+
+class ReceivesAhead:
+    """An ASGI `receive` for a server whose own one begins when it is called, and answers in that order.
+
+    While messages are small, the next few are asked for beforehand, so that those of a burst come by one trip
+    between Granian's threads. What was asked for is held when it comes, whatever its size by then: at worst
+    `RECEIVES_AHEAD` times the largest message, which is why a large one ends it.
+    """
+
+    def __init__(self, receive: Callable[[], Receiving]) -> None:
+        self._receive = receive
+        self._pending: deque[Receiving] = deque()
+        self._depth = 1
+
+    async def __call__(self) -> Any:
+        """The next message. Cancelling it loses messages: it is for the end of a session."""
+        while len(self._pending) < self._depth:
+            self._pending.append(self._receive())
+        message = await self._pending.popleft()
+        text = message.get("text")
+        data = message.get("bytes") if text is None else text
+        self._depth = RECEIVES_AHEAD if data is not None and len(data) <= SMALL_BYTES else 1
+        return message
+
+    def cancel(self) -> None:
+        """Ask for nothing more."""
+        while self._pending:
+            self._pending.pop().cancel()
+
+
 class AsgiDoor:
-    """Implements `gateway.session.downstream.Downstream`."""
+    """Implements `gateway.session.downstream.Downstream`. Uses the `Wire` of its scope where it has one."""
 
     capabilities = CAPABILITIES
 
     def __init__(self, scope: Any, receive: Receive, send: Send) -> None:
         self.request = opening_request(scope)
-        self._receive = receive
-        self._send = send
-        self._loop = asyncio.get_running_loop()
+        wire: Wire = scope.get(WIRE) or Wire(receive, send, sends_keep_order=False)
+        self._ahead = ReceivesAhead(wire.receive) if wire.sends_keep_order else None
+        self._receive: Receive = self._ahead or wire.receive
+        self._send: Send = wire.send
+        self._writer: Writer = Ahead(wire.send) if wire.sends_keep_order else InStep(wire.send)
         self._tasks: asyncio.TaskGroup | None = None
         self._running: list[asyncio.Task[None]] = []
         self._listener: DownstreamListener | None = None
-        self._queue: deque[tuple[dict[str, Any], int]] = deque()
-        self._queued_bytes = 0
-        self._writing = False
-        self._paused_sender = False
-        self._work = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
         self._held: deque[Event] = deque()
         self._readable = asyncio.Event()
         self._readable.set()
-        self._unwatched_bytes = 0
         self._closing = False
-        self._gone = False
-        self._progress_at = 0.0
         self._heard_at = 0.0
+        self._quieting_since: float | None = None
+        self._close_timer: asyncio.TimerHandle | None = None
+        self._quiet = asyncio.Event()
+        self._quiet.set()
 
     async def run(self, serve: Callable[[AsgiDoor], Awaitable[None]]) -> None:
         """Serve one session: `serve` returns when it has ended, then the reader and the writer do."""
@@ -84,6 +139,9 @@ class AsgiDoor:
             finally:
                 for task in self._running:
                     task.cancel()
+                self._hush()
+                if self._ahead is not None:
+                    self._ahead.cancel()
 
     @property
     def accepted(self) -> bool:
@@ -98,22 +156,22 @@ class AsgiDoor:
         assert self._tasks is not None, "accept belongs inside run()"
         self._listener = listener
         await self._send({"type": "websocket.accept", "subprotocol": subprotocol})
-        self._progress_at = self._heard_at = self._loop.time()
-        self._running = [self._tasks.create_task(self._read()), self._tasks.create_task(self._write())]
+        self._heard_at = asyncio.get_running_loop().time()
+        self._writer.start(listener)
+        self._running = [self._tasks.create_task(self._read()), self._tasks.create_task(self._writer.run())]
 
     def send(self, event: Event) -> None:
-        if self._closing or self._gone:
+        if self._closing:
             return
         match event:
             case Message(data=str(text)):
-                self._push({"type": "websocket.send", "text": text}, len(text))
+                self._writer.push({"type": "websocket.send", "text": text}, len(text))
             case Message(data=data):
-                self._push({"type": "websocket.send", "bytes": data}, len(data))
+                self._writer.push({"type": "websocket.send", "bytes": data}, len(data))
             case Closed(code=code, reason=reason):
                 self._closing = True
-                self._push(
-                    {"type": "websocket.close", "code": wire_code(code), "reason": wire_reason(reason)}, 0
-                )
+                close = {"type": "websocket.close", "code": wire_code(code), "reason": wire_reason(reason)}
+                self._close(close)
             case Ping() | Pong():
                 return
 
@@ -126,60 +184,23 @@ class AsgiDoor:
 
     @property
     def stalled_since(self) -> float | None:
-        return None if self._idle.is_set() or self._gone else self._progress_at
+        return self._writer.stalled_since if self._quieting_since is None else self._quieting_since
 
     async def flushed(self) -> None:
-        await self._idle.wait()
+        await self._quiet.wait()
+        await self._writer.flushed()
 
     def drop_unsent(self) -> None:
-        """Forget the messages that the client has not taken, but not a close that waits behind them."""
-        kept = [entry for entry in self._queue if entry[0]["type"] == "websocket.close"]
-        self._queue.clear()
-        self._queue.extend(kept)
-        self._queued_bytes = 0
-
-    def _push(self, message: dict[str, Any], size_bytes: int) -> None:
-        if self._idle.is_set():
-            self._idle.clear()
-            self._progress_at = self._loop.time()
-        self._queue.append((message, size_bytes))
-        self._queued_bytes += size_bytes
-        self._work.set()
-        if self._queued_bytes > HIGH_WATER_BYTES and not self._paused_sender and self._listener is not None:
-            self._paused_sender = True
-            self._listener.downstream_paused()
-
-    async def _write(self) -> None:
-        assert self._listener is not None
-        queue, send, work = self._queue, self._send, self._work
-        while True:
-            while queue:
-                if self._unwatched_bytes > MAX_UNWATCHED_BYTES and len(self._held) >= MAX_HELD_MESSAGES:
-                    await self._readable.wait()
-                    continue
-                message, size_bytes = queue.popleft()
-                if message["type"] == "websocket.close":
-                    await self._quiet()
-                self._unwatched_bytes += size_bytes
-                await send(message)
-                self._progress_at = self._loop.time()
-                self._queued_bytes = max(0, self._queued_bytes - size_bytes)
-                if self._paused_sender and self._queued_bytes <= LOW_WATER_BYTES:
-                    self._paused_sender = False
-                    self._listener.downstream_resumed()
-            self._idle.set()
-            work.clear()
-            await work.wait()
+        self._writer.drop_unsent()
 
     async def _read(self) -> None:
         receive, held = self._receive, self._held
         while True:
             message = await receive()
-            self._heard_at = self._loop.time()
+            self._heard_at = asyncio.get_running_loop().time()
             if message["type"] == "websocket.disconnect":
-                self._gone = True
-                self._queue.clear()
-                self._idle.set()
+                self._writer.end()
+                self._hush()
                 held.append(_closed(message))
                 self._deliver_held()
                 return
@@ -187,8 +208,36 @@ class AsgiDoor:
             held.append(Message(message["bytes"] if text is None else text))
             self._deliver_held()
             if len(held) >= MAX_HELD_MESSAGES:
-                self._unwatched_bytes = 0
+                self._writer.unwatched()
                 await self._readable.wait()
+                self._writer.watched()
+
+    def _close(self, close: Frame) -> None:
+        """Send `close` once the client is quiet; it is read meanwhile."""
+        self.resume_reading()
+        now = asyncio.get_running_loop().time()
+        if now - self._heard_at >= QUIET_SECONDS or self._writer.has_ended:
+            self._writer.push(close, 0)
+            return
+        self._quieting_since = now
+        self._quiet.clear()
+        self._close_when_quiet(close, now + QUIET_TIMEOUT_SECONDS)
+
+    def _close_when_quiet(self, close: Frame, give_up_at: float) -> None:
+        loop = asyncio.get_running_loop()
+        due = min(self._heard_at + QUIET_SECONDS, give_up_at)
+        if due > loop.time():
+            self._close_timer = loop.call_at(due, self._close_when_quiet, close, give_up_at)
+        else:
+            self._hush()
+            self._writer.push(close, 0)
+
+    def _hush(self) -> None:
+        """The client is quiet, or has left."""
+        if self._close_timer is not None:
+            self._close_timer.cancel()
+        self._quieting_since = None
+        self._quiet.set()
 
     async def _quiet(self) -> None:
         """Return once the client is quiet, has left, or has been waited for long enough; it is read

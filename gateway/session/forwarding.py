@@ -30,10 +30,12 @@ OWN = frozenset(
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-def is_trusted(address: str, proxies: Iterable[Network]) -> bool:
+def is_trusted(address: str, proxies: Sequence[Network]) -> bool:
     """Whether `address` is one of the proxies whose `X-Forwarded-*` we believe; not for what is no IP
     address.
     """
+    if not proxies:
+        return False
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

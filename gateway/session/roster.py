@@ -10,6 +10,7 @@ from typing import Protocol
 
 from gateway.errors import GatewayRestarting, SessionEnded
 from gateway.logs import log_line
+from gateway.session.core import UnhealthyPolicy
 
 logger = logging.getLogger("streamhold.drain")
 
@@ -20,8 +21,15 @@ FAREWELL_SECONDS = 5.0
 class OpenSession(Protocol):
     """A session that can be told to end."""
 
+    @property
+    def waiting(self) -> bool:
+        """The client has been answered, and waits for a replica."""
+
     def fail(self, cause: SessionEnded) -> None:
         """End for `cause`; a no-op once it has ended."""
+
+    def unhealthy(self, policy: UnhealthyPolicy) -> None:
+        """Act by `policy` on the replica that serves the session having turned unhealthy."""
 
 
 class Entry:
@@ -30,11 +38,15 @@ class Entry:
     def __init__(self, roster: Roster) -> None:
         self._roster = roster
         self.session: OpenSession | None = None
+        self.replica: str | None = None
+        """URL of the replica that serves the session at the moment."""
 
-    def opened(self, session: OpenSession) -> None:
-        """The session is open; it is ended at once where the drain's deadline has passed meanwhile."""
+    def opened(self, session: OpenSession, *, has_replica: bool) -> None:
+        """The client has been answered. Its session is ended at once where the drain's deadline has passed
+        meanwhile, or where a drain has begun and it still waits for a replica.
+        """
         self.session = session
-        if self._roster.deadline_passed:
+        if self._roster.deadline_passed or (self._roster.draining and not has_replica):
             session.fail(GatewayRestarting())
 
 
@@ -69,14 +81,26 @@ class Roster:
                 self._empty.set()
 
     async def drain(self, *, timeout_seconds: float, spread_seconds: float) -> None:
-        """Return once no session is left: they may go on for a time, then they are ended one by one."""
+        """Return once no session is left: they may go on for a time, then they are ended one by one.
+
+        Those that still wait for a replica are ended at once: another gateway can serve them now.
+        """
         self.draining = True
         logger.info(log_line("drain_started", sessions=len(self), timeout_seconds=timeout_seconds))
+        for session in [entry.session for entry in self._entries if entry.session is not None]:
+            if session.waiting:
+                session.fail(GatewayRestarting())
         if not await self._emptied(timeout_seconds):
             self.deadline_passed = True
             await self._end_all(spread_seconds)
             await _within(FAREWELL_SECONDS, self._empty)
         logger.info(log_line("drain_ended", sessions=len(self)))
+
+    def unhealthy(self, url: str, policy: UnhealthyPolicy) -> None:
+        """Tell the sessions on the replica at `url` that it turned unhealthy."""
+        for entry in tuple(self._entries):
+            if entry.replica == url and entry.session is not None:
+                entry.session.unhealthy(policy)
 
     def hurry(self) -> None:
         """The drain's deadline is now, and its ends are not spread."""

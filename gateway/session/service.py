@@ -1,4 +1,4 @@
-"""A session's life, in order: checks, a replica, the upstream handshake, the accept, the pump, the end."""
+"""Who may have a session, and what a client is told that gets none; the rest is the session's own life."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ import asyncio
 import json
 import logging
 import re
-import uuid
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from gateway.admission import Admission, QueueFull, QueueTimeout
 from gateway.errors import GatewayDraining, InternalError, NoHealthyReplica, ReplicasFull, SessionEnded
 from gateway.logs import log_line
+from gateway.quotas import ClientFull, GatewayFull
 from gateway.selection import AllFull, NoneHealthy
-from gateway.session.bridge import Bridge
 from gateway.session.checks import refusal
-from gateway.session.core import End, SessionCore, message_for
+from gateway.session.core import message_for
 from gateway.session.downstream import Downstream, Headers, OpeningRequest
 from gateway.session.events import Closed, Event, Message
 from gateway.session.forwarding import Network, client_address
-from gateway.session.opening import NotOpened, Opened, Opener
-from gateway.session.roster import Entry, Roster
+from gateway.session.opening import NotOpened, Wanted
+from gateway.session.roster import Roster
+from gateway.session.session import Parts, Session
 from gateway.session.upstream import Refused
-from gateway.session.watch import Limits
 
 logger = logging.getLogger("streamhold.session")
 
@@ -38,12 +39,12 @@ class SessionService:
     """Serves clients, each through a door of its own. One instance a gateway."""
 
     roster: Roster
-    opener: Opener
+    parts: Parts
     fresh: Callable[[], Awaitable[None]]
     """Waits while the health of the replicas is not to be believed."""
-    new_core: Callable[[], SessionCore]
-    limits: Limits
-    max_sessions: int
+    admission: Admission
+    key_of: Callable[[OpeningRequest, str], str | None]
+    """The affinity key of a request and the client's address; None where there is none to be seen in them."""
     tokens: Sequence[str]
     allowed_origins: Sequence[str]
     proxies: Sequence[Network]
@@ -69,74 +70,32 @@ class SessionService:
         if refused is not None:
             await self._refuse(door, request_id, *refused)
             return
-        if len(self.roster) >= self.max_sessions:
-            await self._tell_in_band(door, request_id, ReplicasFull())
+        address = client_address(door.request, self.proxies)
+        place = self.admission.client(address)
+        if isinstance(place, ClientFull):
+            await self._refuse(door, request_id, 429, "this client has as many sessions as it may have")
             return
-        with self.roster.entry() as entry:
+        if isinstance(place, GatewayFull):
+            await self._tell_in_band(door, request_id, ReplicasFull())
+            await self._flush(door)
+            return
+        with place, self.roster.entry() as entry:
             await self.fresh()
-            outcome = await self.opener.open(door.request, request_id)
-            if isinstance(outcome, Opened):
-                await self._carry(door, outcome, entry, request_id)
-            else:
+            wanted = Wanted(door.request, request_id, address, key=self.key_of(door.request, address))
+            outcome = await Session(door, self.parts, wanted, entry).run()
+            if outcome is not None:
                 await self._decline(door, outcome, request_id)
+            await self._flush(door)
 
     async def _decline(self, door: Downstream, outcome: NotOpened, request_id: str) -> None:
         match outcome.cause:
             case Refused(status=status, headers=headers):
                 shown = status if status in _CLIENT_ERRORS else 502
                 await self._refuse(door, request_id, shown, "the replica refused this session", headers)
-            case AllFull():
+            case AllFull() | QueueFull() | QueueTimeout():
                 await self._tell_in_band(door, request_id, ReplicasFull())
             case NoneHealthy():
                 await self._tell_in_band(door, request_id, NoHealthyReplica())
-
-    async def _carry(self, door: Downstream, opened: Opened, entry: Entry, request_id: str) -> None:
-        with opened.lease:
-            try:
-                await self._join(door, opened, entry, request_id)
-            finally:
-                opened.upstream.abort()
-        await self._flush(door)
-
-    async def _join(self, door: Downstream, opened: Opened, entry: Entry, request_id: str) -> None:
-        upstream, replica = opened.upstream, opened.lease.replica
-        began = asyncio.get_running_loop().time()
-        bridge = Bridge(door, upstream, self.new_core(), self.limits)
-        end: End | None = None
-        try:
-            await door.accept(bridge, upstream.subprotocol)
-            logger.info(
-                log_line(
-                    "session_opened",
-                    replica=replica.name,
-                    request_id=request_id,
-                    client=client_address(door.request, self.proxies),
-                    path=door.request.raw_path,
-                    subprotocol=upstream.subprotocol,
-                )
-            )
-            entry.opened(bridge)
-            end = await bridge.run()
-            await upstream.closed()
-        finally:
-            self._log_end(bridge, replica.name, request_id, end, began)
-
-    def _log_end(self, bridge: Bridge, replica: str, request_id: str, end: End | None, began: float) -> None:
-        logger.info(
-            log_line(
-                "session_ended",
-                replica=replica,
-                request_id=request_id,
-                duration_seconds=asyncio.get_running_loop().time() - began,
-                bytes_from_client=bridge.from_client.size_bytes,
-                bytes_from_replica=bridge.from_replica.size_bytes,
-                messages_from_client=bridge.from_client.messages,
-                messages_from_replica=bridge.from_replica.messages,
-                closed_by=end.by.value if end else "gateway",
-                code=end.code if end else None,
-                reason=end.reason if end else "cancelled",
-            )
-        )
 
     async def _refuse(
         self, door: Downstream, request_id: str, status: int, reason: str, headers: Headers = ()
@@ -157,13 +116,12 @@ class SessionService:
         if text := message_for(cause):
             door.send(Message(text))
         door.send(Closed(cause.close_code, cause.close_reason))
-        await self._flush(door)
 
     async def _flush(self, door: Downstream) -> None:
         """Return once the client has its last messages and the close, or has taken nothing for too long."""
         loop = asyncio.get_running_loop()
         while (since := door.stalled_since) is not None:
-            left = since + self.limits.slow_consumer_timeout_seconds - loop.time()
+            left = since + self.parts.limits.slow_consumer_timeout_seconds - loop.time()
             if left <= 0:
                 logger.info(log_line("close_not_taken", client=door.request.client_host))
                 return
@@ -187,4 +145,4 @@ class _Deaf:
 
 def _request_id(request: OpeningRequest) -> str:
     given = request.header(b"x-request-id")
-    return given if given is not None and REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+    return given if given is not None and REQUEST_ID.fullmatch(given) else secrets.token_hex(16)

@@ -97,13 +97,18 @@ class Upstream(WSListener):
         return chosen
 
     def listen(self, listener: UpstreamListener) -> None:
-        """Hand over what has come and what comes from now on."""
+        """Hand over what has come and what comes from now on. Until then the connection is not read."""
         self._listener = listener
+        self.resume_reading()
         early, self._early = self._early, []
         for event in early:
-            listener.upstream_event(event)
+            self._listener.upstream_event(event)  # the first one may have led to `mute`
         if self._write_paused:
-            listener.upstream_paused()
+            self._listener.upstream_paused()
+
+    def mute(self) -> None:
+        """Hand over nothing more: this connection serves nobody now."""
+        self._listener = _Deaf()
 
     def abandon(self) -> None:
         """Cut the connection as soon as it exists; for an opening that nobody waits for any more."""
@@ -192,6 +197,7 @@ class Upstream(WSListener):
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
+        transport.underlying_transport.pause_reading()
         if self._abandoned:
             transport.disconnect(graceful=False)
 
@@ -299,6 +305,19 @@ class Upstream(WSListener):
             self._early.append(event)
         else:
             self._listener.upstream_event(event)
+
+
+class _Deaf:
+    """Listens to a connection that serves nobody any more."""
+
+    def upstream_event(self, event: Event) -> None:
+        """It comes too late."""
+
+    def upstream_paused(self) -> None:
+        """Nothing more is sent."""
+
+    def upstream_resumed(self) -> None:
+        """Nothing more is sent."""
 
 
 def _frame_bytes(payload_bytes: int) -> int:

@@ -21,6 +21,7 @@ class Limits:
     ping_interval_seconds: float
     ping_timeout_seconds: float
     slow_consumer_timeout_seconds: float
+    segment_stall_seconds: float | None = None
 
 
 @dataclass(slots=True)
@@ -78,15 +79,26 @@ def slow_consumer(
     return None
 
 
-def next_check(now: float, limits: Limits, *, last_message_at: float, silences: Iterable[Silence]) -> float:
-    """Loop time of the next look: the earliest deadline, and never later than a quarter of the slow-consumer
-    timeout.
+def next_check(
+    now: float,
+    limits: Limits,
+    *,
+    last_message_at: float,
+    silences: Iterable[Silence],
+    stalled_at: float | None = None,
+) -> float:
+    """Loop time of the next look: the earliest deadline that is known, and never later than a quarter of
+    those whose time can begin between two looks (a slow consumer, a stalled segment).
 
     `silences` are those of the sides that can be asked now. At least a twentieth of a second ahead.
     """
+    unforeseen = [limits.slow_consumer_timeout_seconds]
+    if limits.segment_stall_seconds is not None:
+        unforeseen.append(limits.segment_stall_seconds)
     dues = [
         last_message_at + limits.idle_timeout_seconds,
-        now + limits.slow_consumer_timeout_seconds / 4,
+        now + min(unforeseen) / 4,
+        *([] if stalled_at is None else [stalled_at]),
         *(silence.due_at(limits) for silence in silences),
     ]
     return max(min(dues), now + 0.05)

@@ -19,13 +19,10 @@ from gateway.settings.tree import Path, Tree, dotted, with_value, without
 from gateway.settings.words import did_you_mean, in_words, listed, shown
 
 LATER_VALUES: Mapping[str, frozenset[str]] = {
-    "session.protocol": frozenset({"streaming"}),
-    "selection.policy": frozenset({"weighted", "p2c", "rendezvous"}),
-    "affinity.key": frozenset({"client_ip", "query", "header", "cookie", "init"}),
     "fleet.backend": frozenset({"memory", "redis"}),
     "discovery.kind": frozenset({"fleet", "cloudmap", "ecs"}),
 }
-"""Values that a later version knows, by their setting; for `affinity.key` the part before the colon."""
+"""Values that a later version knows, by their setting."""
 
 _NOT_YET = "is not available in this version"
 _SECRETS: tuple[Path, ...] = (("clients", "tokens"),)
@@ -134,7 +131,7 @@ def _told(details: ErrorDetails, place: _Place) -> str:
 def _choice(key: str, value: object, choices: tuple[str, ...]) -> str:
     allowed = f"should be {listed(choices)}"
     if isinstance(value, str):
-        if value.partition(":")[0] in LATER_VALUES.get(key, ()):
+        if value in LATER_VALUES.get(key, ()):
             return f"{value} {_NOT_YET}; {allowed}"
         return f"{allowed}, not {shown(value)}{did_you_mean(value, choices) if len(choices) > 1 else ''}"
     return f"{allowed}, not {shown(value)}"

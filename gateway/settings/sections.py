@@ -16,7 +16,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
+from gateway.affinity import Affinity
 from gateway.replicas.model import HealthPolicy, JsonScalar, ReplicaEndpoint, RouterConfig
+from gateway.replicas.outlier import OutlierPolicy
 from gateway.runtime import ConfiguredMode
 
 
@@ -82,6 +84,11 @@ def _network(value: object) -> object:
         raise ValueError("should be an address or a network such as 192.0.2.7 or 10.0.0.0/8") from None
 
 
+def _affinity(value: str) -> str:
+    Affinity.parse(value)
+    return value
+
+
 def _token(value: SecretStr) -> SecretStr:
     secret = value.get_secret_value()
     if not secret or not secret.isascii() or not secret.isprintable() or " " in secret:
@@ -96,10 +103,12 @@ OWN_PATHS = frozenset(
 
 Number = Annotated[float, BeforeValidator(_no_boolean)]
 Whole = Annotated[int, BeforeValidator(_no_boolean)]
+WholeOrZero = Annotated[int, BeforeValidator(_no_boolean), Field(ge=0)]
 Count = Annotated[int, BeforeValidator(_no_boolean), Field(ge=1)]
 Seconds = Annotated[float, BeforeValidator(_no_boolean), Field(gt=0, allow_inf_nan=False)]
 SecondsOrZero = Annotated[float, BeforeValidator(_no_boolean), Field(ge=0, allow_inf_nan=False)]
 """Zero means at once."""
+Share = Annotated[float, BeforeValidator(_no_boolean), Field(ge=0, le=1, allow_inf_nan=False)]
 SessionPath = Annotated[str, AfterValidator(_session_path)]
 Origin = Annotated[str, AfterValidator(_origin)]
 Network = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network)]
@@ -230,15 +239,15 @@ class RuntimeSettings(Section):
 class SessionSettings(Section):
     """`session`: what one streaming session may do, and for how long."""
 
-    later = frozenset({"on_unhealthy", "resume", "resume_attempts", "max_state_bytes"})
-
     paths: Annotated[tuple[SessionPath, ...], AfterValidator(_some_distinct)] = (
         "/v1/stream",
         "/ws",
     )
     """WebSocket paths that are carried to a replica, which sees the same path."""
-    protocol: Literal["passthrough"] = "passthrough"
-    """`passthrough` carries messages without a look at them."""
+    protocol: Literal["streaming", "passthrough"] = "streaming"
+    """`streaming` follows sessions that open with session_init_v2, and carries any other traffic as it is;
+    `passthrough` looks at no message.
+    """
     connect_timeout_seconds: Seconds = 5.0
     """From the first packet to a replica until it has answered the upgrade; for each attempt."""
     connect_attempts: Count = 3
@@ -253,29 +262,74 @@ class SessionSettings(Section):
     """A side that takes nothing for this long while data waits for it is cut off."""
     max_message_bytes: Count = 64 * 1024 * 1024
     """A larger message from either side ends the session with 1009."""
+    resume: bool = True
+    """A session whose replica is lost goes on at another one; only under `streaming`."""
+    resume_attempts: Count = 3
+    """Replicas that a session may lose in a row, without getting on in between, before it ends."""
+    max_state_bytes: Count = 16 * 1024 * 1024
+    """A larger continuation state is not kept, and its session does not go on elsewhere from then on."""
+    snapshot_every: Count = 1
+    """The state is asked for after each so many segments; those since then are made again when a replica is
+    lost.
+    """
+    on_unhealthy: Literal["keep", "drain", "close"] = "keep"
+    """A session whose replica turned unhealthy stays on it (`keep`), leaves it at the next moment that costs
+    no work (`drain`), or leaves it now, and ends where it cannot move (`close`).
+    """
+    segment_stall_seconds: Seconds | None = None
+    """A replica that sends nothing for this long inside a segment is lost; null waits for its pongs alone."""
 
 
 class SelectionSettings(Section):
     """`selection`: which replica the next session gets."""
 
-    policy: Literal["priority", "round_robin", "least_sessions"] = "priority"
-    """`priority` fills the primary, then the others in order; the other two spread within a tier."""
+    policy: Literal["priority", "round_robin", "least_sessions", "weighted", "p2c", "rendezvous"] = "priority"
+    """`priority` fills the primary, then the others in order; the other policies spread within a tier."""
+    slow_start_seconds: SecondsOrZero = 0.0
+    """A replica that joins or comes back gets its whole share only after this long; 0 is at once. Without
+    effect under `priority` and for sessions with a key.
+    """
 
 
 class AffinitySettings(Section):
     """`affinity`: what keeps a client on one replica."""
 
-    key: Literal["none"] = "none"
-    """`none` lets each session go where the policy says."""
+    key: Annotated[str, AfterValidator(_affinity)] = "none"
+    """Sessions with the same `client_ip`, `query:NAME`, `header:NAME`, `cookie:NAME` or `init:client_id` go
+    to the same replica while it has room; `none` lets each go where the policy says.
+    """
+
+
+class OutlierSettings(Section):
+    """`outlier`: when a replica that loses its sessions is left out for a while, although its probes pass."""
+
+    consecutive_losses: Count = 5
+    """Sessions lost in a row, by the replica's own fault, that eject it."""
+    base_seconds: Seconds = 30.0
+    """How long the first ejection lasts; each further one is that much longer."""
+    max_seconds: Seconds = 300.0
+    """How long any ejection lasts at most, and how long a replica has to hold out to start anew."""
+    max_ejected_share: Share = 0.5
+    """Of the usable replicas at most this share is ejected at once, rounded down; 0 ejects none."""
+
+    def policy(self) -> OutlierPolicy:
+        """This section as the registry takes it."""
+        return OutlierPolicy(
+            self.consecutive_losses, self.base_seconds, self.max_seconds, self.max_ejected_share
+        )
 
 
 class AdmissionSettings(Section):
     """`admission`: how much this gateway takes."""
 
-    later = frozenset({"queue_size", "queue_timeout_seconds", "max_sessions_per_client"})
-
     max_sessions: Count = 1000
     """Sessions open at once, on all replicas together, for each server worker."""
+    queue_size: WholeOrZero = 100
+    """Sessions that wait at once while every healthy replica is full; 0 refuses them."""
+    queue_timeout_seconds: Seconds = 30.0
+    """How long a session waits for a place."""
+    max_sessions_per_client: Count | None = None
+    """Sessions of one client address at once, waiting ones included; null is no limit of its own."""
 
 
 class DrainSettings(Section):

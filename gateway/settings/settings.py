@@ -16,6 +16,7 @@ import yaml
 from pydantic import BaseModel, SecretStr, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from gateway.affinity import Affinity
 from gateway.logs import HIDDEN, hide_passwords
 from gateway.replicas.model import HealthPolicy, RouterConfig, replicas_problems
 from gateway.settings.sections import (
@@ -27,6 +28,7 @@ from gateway.settings.sections import (
     DrainSettings,
     FleetSettings,
     HealthCheckSettings,
+    OutlierSettings,
     ReplicaSettings,
     RouterSettings,
     RuntimeSettings,
@@ -53,6 +55,7 @@ class Settings(BaseSettings):
     session: SessionSettings = SessionSettings()
     selection: SelectionSettings = SelectionSettings()
     affinity: AffinitySettings = AffinitySettings()
+    outlier: OutlierSettings = OutlierSettings()
     admission: AdmissionSettings = AdmissionSettings()
     drain: DrainSettings = DrainSettings()
     fleet: FleetSettings = FleetSettings()
@@ -114,6 +117,15 @@ class Settings(BaseSettings):
         )
         return cls(router=router)
 
+    def placed_by(self) -> Affinity:
+        """What keeps a client on one replica: `affinity.key`, and where the policy is `rendezvous`, which
+        cannot do without, the client's address in place of `none`.
+        """
+        affinity = Affinity.parse(self.affinity.key)
+        if affinity.kind == "none" and self.selection.policy == "rendezvous":
+            return Affinity("client_ip")
+        return affinity
+
     @model_validator(mode="after")
     def _keep_the_rules(self) -> Self:
         if broken := list(broken_rules(self)):
@@ -135,6 +147,7 @@ def broken_rules(settings: Settings, failed: Collection[Path] = ()) -> Iterator[
     yield from _schedule_rules(settings.router.health_check, failed)
     yield from _replica_rules(settings.router, failed)
     yield from _session_rules(settings.session, failed)
+    yield from _outlier_rules(settings.outlier, failed)
     yield from _runtime_rules(settings.runtime, settings.fleet, failed)
 
 
@@ -184,6 +197,20 @@ def _session_rules(session: SessionSettings, failed: Collection[Path]) -> Iterat
         yield ping, f"should be below session.idle_timeout_seconds ({until:g}), not {every:g}"
     else:
         yield idle, f"should be above session.ping_interval_seconds ({every:g}), not {until:g}"
+
+
+def _outlier_rules(outlier: OutlierSettings, failed: Collection[Path]) -> Iterator[Broken]:
+    """An ejection that is longer than the longest would never be."""
+    base: Path = ("outlier", "base_seconds")
+    longest: Path = ("outlier", "max_seconds")
+    if _failed(base, failed) or _failed(longest, failed) or outlier.base_seconds <= outlier.max_seconds:
+        return
+    if "base_seconds" in outlier.model_fields_set:
+        most = f"{outlier.max_seconds:g}"
+        yield base, f"should be at most outlier.max_seconds ({most}), not {outlier.base_seconds:g}"
+    else:
+        least = f"{outlier.base_seconds:g}"
+        yield longest, f"should be at least outlier.base_seconds ({least}), not {outlier.max_seconds:g}"
 
 
 def _runtime_rules(

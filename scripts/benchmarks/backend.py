@@ -2,9 +2,13 @@
 
 The query picks what a session does. Without one, each message comes back. `source=CHUNK_BYTES&total=BYTES`
 streams numbered chunks (total 0: until told `stop`), then tells in a text message how many bytes they held.
+`segments=CHUNK_BYTES` speaks the streaming protocol: each prompt is answered by a segment of numbered chunks.
 """
 
 import asyncio
+import itertools
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import cast
 from urllib.parse import parse_qs, urlsplit
@@ -15,6 +19,11 @@ PATH = "/ws"
 STOP = b"stop"
 RING = 4
 """Chunks differ in a cycle of this many, so that a lost, doubled or swapped one shows."""
+SEGMENT_CHUNKS = 16
+"""Binary messages of a segment, its initialisation part among them."""
+SEGMENT_STEPS = 4
+STATE_BYTES = 1024
+"""Of the continuation state, about."""
 BURST_BYTES = 1 << 20
 """What a source writes before it lets the event loop turn."""
 
@@ -26,16 +35,22 @@ def chunk(size: int, number: int) -> bytes:
     return (pattern * (size // len(pattern) + 1))[:size]
 
 
-def _unmasked_frame(payload: bytes) -> bytes:
-    """A whole binary message as a server sends it (RFC 6455, 5.2), ready to be written again and again."""
+def _unmasked_frame(payload: bytes, opcode: int = 2) -> bytes:
+    """A whole message as a server sends it (RFC 6455, 5.2), ready to be written again and again."""
     size = len(payload)
+    first = bytes((0x80 | opcode,))
     if size < 126:
-        header = bytes((0x82, size))
+        header = first + bytes((size,))
     elif size < 1 << 16:
-        header = b"\x82\x7e" + size.to_bytes(2, "big")
+        header = first + b"\x7e" + size.to_bytes(2, "big")
     else:
-        header = b"\x82\x7f" + size.to_bytes(8, "big")
+        header = first + b"\x7f" + size.to_bytes(8, "big")
     return header + payload
+
+
+def _text(kind: str, **fields: object) -> bytes:
+    """A message of the streaming protocol as a frame."""
+    return _unmasked_frame(json.dumps({"type": kind, **fields}).encode(), opcode=1)
 
 
 @dataclass(slots=True)
@@ -85,15 +100,11 @@ class _Echo(_Session):
         transport.send(frame.msg_type, frame.get_payload_as_bytes(), frame.fin)
 
 
-class _Source(_Session):
+class _Writer(_Session):
     """Writes prebuilt frames to the transport; stands still while that is over its high-water mark."""
 
-    def __init__(self, tally: Tally, frames: list[bytes], size: int, total: int) -> None:
+    def __init__(self, tally: Tally) -> None:
         super().__init__(tally)
-        self._frames = frames
-        self._size = size
-        self._total = total
-        self._number = 0
         self._paused = False
         self._scheduled = False
         self._done = False
@@ -115,10 +126,6 @@ class _Source(_Session):
         self._paused = False
         self._later()
 
-    def message(self, transport: picows.WSTransport, frame: picows.WSFrame) -> None:
-        if frame.get_payload_as_bytes() == STOP:
-            self._finish(transport)
-
     def _later(self) -> None:
         if not self._scheduled and not self._done:
             self._scheduled = True
@@ -131,20 +138,111 @@ class _Source(_Session):
         while transport is not None and not (self._paused or self._done) and burst < BURST_BYTES:
             if transport.underlying_transport.is_closing():
                 return
+            frame = self._next()
+            if frame is None:
+                return
             # Not through picows: above 8 KiB it hands the transport a header that its next send writes over.
-            transport.underlying_transport.write(self._frames[self._number % RING])
-            self._number += 1
-            burst += self._size
-            self._tally.source_bytes += self._size
-            if self._total and self._number * self._size >= self._total:
-                self._finish(transport)
+            transport.underlying_transport.write(frame)
+            burst += len(frame)
+            self._wrote(transport)
         if not self._paused:
             self._later()
+
+    def _next(self) -> bytes | None:
+        """The next frame; None while there is none, and `_later` is called when there is."""
+        raise NotImplementedError
+
+    def _wrote(self, transport: picows.WSTransport) -> None:
+        """The frame is with the transport."""
+
+
+class _Source(_Writer):
+    """Chunks and nothing else, up to a total or until told to stop."""
+
+    def __init__(self, tally: Tally, frames: list[bytes], size: int, total: int) -> None:
+        super().__init__(tally)
+        self._frames = frames
+        self._size = size
+        self._total = total
+        self._number = 0
+
+    def message(self, transport: picows.WSTransport, frame: picows.WSFrame) -> None:
+        if frame.get_payload_as_bytes() == STOP:
+            self._finish(transport)
+
+    def _next(self) -> bytes:
+        self._number += 1
+        return self._frames[(self._number - 1) % RING]
+
+    def _wrote(self, transport: picows.WSTransport) -> None:
+        self._tally.source_bytes += self._size
+        if self._total and self._number * self._size >= self._total:
+            self._finish(transport)
 
     def _finish(self, transport: picows.WSTransport) -> None:
         if not self._done:
             self._done = True
             transport.send(picows.WSMsgType.TEXT, str(self._number * self._size).encode())
+
+
+_STATE = _text(
+    "continuation_state_snapshot", state={"kind": "bench", "payload": {"digest": "x" * STATE_BYTES}}
+)
+
+
+class _Replica(_Writer):
+    """Speaks the streaming protocol as a replica does, without the GPU's time."""
+
+    def __init__(self, tally: Tally, frames: list[bytes]) -> None:
+        super().__init__(tally)
+        self._frames = frames
+        self._asked = 0
+        self._out = self._frames_of_a_session()
+        self._answers: list[bytes] = []
+
+    def message(self, transport: picows.WSTransport, frame: picows.WSFrame) -> None:
+        match str(json.loads(frame.get_payload_as_bytes())["type"]):
+            case "session_init_v2":
+                self._answers += [
+                    _text("queue_status", position=0, queue_depth=0),
+                    _text("gpu_assigned", gpu_id=0, session_timeout=120),
+                    _text("ltx2_stream_start", width=256, height=256, fps=24, num_frames=24),
+                ]
+            case "segment_prompt_source":
+                self._asked += 1
+            case "snapshot_state":
+                self._answers.append(_STATE)
+            case _:
+                pass
+        self._later()
+
+    def _next(self) -> bytes | None:
+        return next(self._out)
+
+    def _frames_of_a_session(self) -> Iterator[bytes | None]:
+        """What is asked during a segment is answered after it."""
+        numbers = itertools.count()
+        while True:
+            yield from self._answers
+            self._answers.clear()
+            if self._asked:
+                self._asked -= 1
+                yield from self._segment(next(numbers))
+            elif not self._answers:
+                yield None
+
+    def _segment(self, number: int) -> Iterator[bytes]:
+        stream_id = f"{number:032x}"
+        yield _text("ltx2_segment_start", segment_idx=number, prompt="p", total_steps=SEGMENT_STEPS)
+        for step in range(1, SEGMENT_STEPS + 1):
+            progress = {"step": step, "total_steps": SEGMENT_STEPS, "stage": "denoise"}
+            yield _text("step_complete", segment_idx=number, **progress)
+        yield _text("media_init", segment_idx=number, mime="video/mp4", stream_id=stream_id, mode="av_fmp4")
+        for place in range(SEGMENT_CHUNKS):
+            yield self._frames[place % RING]
+        complete = {"stream_id": stream_id, "chunks": SEGMENT_CHUNKS - 1, "duration_ms": 1000.0}
+        yield _text("media_segment_complete", segment_idx=number, **complete)
+        yield _text("ltx2_segment_complete", segment_idx=number, generation_time_ms=1.0, e2e_latency_ms=1.0)
 
 
 class Backend:
@@ -176,12 +274,18 @@ class Backend:
             ready.headers["Content-Type"] = "application/json"
             return picows.WSUpgradeResponseWithListener(ready, None)
         query = parse_qs(url.query)
+        if "segments" in query:
+            return _Replica(self.tally, self._frames_of(int(query["segments"][0])))
         if "source" not in query:
             return _Echo(self.tally)
         size = int(query["source"][0])
+        return _Source(self.tally, self._frames_of(size), size, int(query["total"][0]))
+
+    def _frames_of(self, size: int) -> list[bytes]:
+        """The ring of chunks of this size."""
         if size not in self._frames:
             self._frames[size] = [_unmasked_frame(chunk(size, place)) for place in range(RING)]
-        return _Source(self.tally, self._frames[size], size, int(query["total"][0]))
+        return self._frames[size]
 
 
 class _HealthProtocol(asyncio.Protocol):

@@ -93,7 +93,7 @@ async def _rounds(
                 said = sample.failure or "  ".join(
                     f"{key}={value:.4g}" for key, value in sample.figures.items()
                 )
-                print(f"round {turn}  {measure.name:15} {proxy:9} {said}", file=sys.stderr, flush=True)
+                print(f"round {turn}  {measure.name:15} {proxy:17} {said}", file=sys.stderr, flush=True)
     return samples
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import time
 from collections.abc import Callable
 from typing import TypeVar, cast
@@ -9,7 +10,7 @@ from typing import TypeVar, cast
 import picows
 from picows import WSError
 
-from scripts.benchmarks.backend import RING, STOP, chunk
+from scripts.benchmarks.backend import RING, SEGMENT_CHUNKS, STOP, chunk
 
 CONNECT_SECONDS = 10.0
 REPLY_SECONDS = 20.0
@@ -150,7 +151,7 @@ class Sink(Session):
 
     def message(self, transport: picows.WSTransport, frame: picows.WSFrame) -> None:
         if frame.msg_type == picows.WSMsgType.TEXT:
-            self.source_bytes = int(frame.get_payload_as_bytes())
+            self.text(transport, frame.get_payload_as_utf8_text())
             return
         if not frame.fin or self._fragmented:
             self._parts += frame.get_payload_as_memoryview()
@@ -171,6 +172,10 @@ class Sink(Session):
             and payload[-EDGE_BYTES:] == tail
         )
 
+    def text(self, transport: picows.WSTransport, payload: str) -> None:
+        """A text message came."""
+        self.source_bytes = int(payload)
+
     def _check(self, intact: bool) -> None:
         if not intact:
             self.fault(f"chunk {self.chunks} came out of order or changed")
@@ -186,6 +191,52 @@ class Sink(Session):
             raise ReplyMissing(
                 self.problem or f"the source sent {self.source_bytes} bytes, {self.bytes} came"
             )
+
+
+class Viewer(Sink):
+    """A client of the streaming protocol: keeps prompts under way, and checks the media that comes."""
+
+    _INIT = b'{"type":"session_init_v2","client_id":"bench"}'
+    _PROMPT = b'{"type":"segment_prompt_source","prompt":"p","seed":1}'
+    _WINDOW = 2
+    """Prompts under way, so that the replica never waits for the next."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.flowing = True
+        self.asked = 0
+        self.completed = 0
+
+    def on_ws_connected(self, transport: picows.WSTransport) -> None:
+        super().on_ws_connected(transport)
+        transport.send(picows.WSMsgType.TEXT, self._INIT)
+
+    def text(self, transport: picows.WSTransport, payload: str) -> None:
+        match str(json.loads(payload)["type"]):
+            case "ltx2_stream_start":
+                for _ in range(self._WINDOW):
+                    self._ask(transport)
+            case "ltx2_segment_complete":
+                self.completed += 1
+                if self.completed * SEGMENT_CHUNKS != self.chunks:
+                    self.fault(f"{self.chunks} chunks came of {self.completed} segments")
+                if self.flowing:
+                    self._ask(transport)
+            case "error" | "session_resumed" | "continuation_state_snapshot":
+                self.fault(f"unexpected message {payload[:80]!r}")
+            case _:
+                pass
+
+    def _ask(self, transport: picows.WSTransport) -> None:
+        self.asked += 1
+        transport.send(picows.WSMsgType.TEXT, self._PROMPT)
+
+    async def finished(self) -> None:
+        """Asks for nothing more, and waits until all that was asked for has come."""
+        self.flowing = False
+        await until(lambda: self.completed >= self.asked or self.ended.done())
+        if self.completed != self.asked or self.problem is not None:
+            raise ReplyMissing(self.problem or f"{self.asked} segments asked for, {self.completed} came")
 
 
 SessionT = TypeVar("SessionT", bound=Session)

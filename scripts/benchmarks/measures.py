@@ -9,7 +9,7 @@ from pathlib import Path
 
 from scripts.benchmarks.accounting import Cores, ProcessTree, own_cpu_seconds
 from scripts.benchmarks.backend import PATH, Backend, HealthFarm
-from scripts.benchmarks.load import Echo, ReplyMissing, Session, Sink, connect, echo_once, until
+from scripts.benchmarks.load import Echo, ReplyMissing, Session, Sink, Viewer, connect, echo_once, until
 from scripts.benchmarks.opener import Opener
 from scripts.benchmarks.proxies import NAMES, Running, running
 
@@ -49,7 +49,10 @@ class Bench:
 Figures = dict[str, float]
 
 
-_PROXIES = frozenset(NAMES) - {"direct"}
+_ALL = frozenset(NAMES) - {"gateway-streaming"}
+_PROXIES = _ALL - {"direct"}
+_WAYS = frozenset(("gateway", "gateway-streaming", "direct"))
+"""The two ways in which the gateway can carry a conversation of the streaming protocol, and without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +159,30 @@ def chunks(size: int) -> Callable[[Bench, str], Awaitable[Figures]]:
     return measured
 
 
+def resume(size: int) -> Callable[[Bench, str], Awaitable[Figures]]:
+    """Conversations of the streaming protocol with chunks of this size, several at once.
+
+    Ready to resume, the gateway reads each text message, keeps what another replica would need, and asks for
+    the state after each segment; as a passthrough it does none of that.
+    """
+
+    async def measured(bench: Bench, name: str) -> Figures:
+        async with _proxied(bench, name) as (proxy, _):
+            url = f"{proxy.url}?segments={size}"
+            viewers = [await connect(lambda: Viewer(size), url) for _ in range(STREAMS)]
+            passed = await _window(bench, proxy.tree, lambda: sum(viewer.bytes for viewer in viewers))
+            for viewer in viewers:
+                await viewer.finished()
+            await _close_all([*viewers])
+        return {
+            "mib_per_second": passed.count / passed.seconds / MIB,
+            "cpu_seconds_per_gib": passed.cpu_seconds / passed.count * GIB,
+            **passed.busy(),
+        }
+
+    return measured
+
+
 async def opens(bench: Bench, name: str) -> Figures:
     """Sessions opened and closed by several clients, one after another each: both handshakes, no message."""
     async with _proxied(bench, name) as (proxy, backend):
@@ -250,11 +277,12 @@ async def probes(bench: Bench, name: str) -> Figures:
 
 
 MEASURES = (
-    Measure("messages", messages(8, 16), frozenset(NAMES)),
-    Measure("messages-single", messages(32, 1), frozenset(NAMES)),
-    Measure("chunks-64k", chunks(64 * 1024), frozenset(NAMES)),
-    Measure("chunks-1m", chunks(MIB), frozenset(NAMES)),
-    Measure("opens", opens, frozenset(NAMES)),
+    Measure("messages", messages(8, 16), _ALL),
+    Measure("messages-single", messages(32, 1), _ALL),
+    Measure("chunks-64k", chunks(64 * 1024), _ALL),
+    Measure("chunks-1m", chunks(MIB), _ALL),
+    Measure("resume", resume(64 * 1024), _WAYS),
+    Measure("opens", opens, _ALL),
     Measure("memory", memory),
     Measure("stalled-64k", stalled(64 * 1024)),
     Measure("stalled-1m", stalled(MIB)),

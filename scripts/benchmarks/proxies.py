@@ -47,8 +47,10 @@ class Running:
     tree: ProcessTree
 
 
-NAMES = ("gateway", "baseline", "haproxy", "nginx", "direct", "baseline-legacy")
-"""In the order of a round. `direct` is no proxy: what load and backend cost by themselves."""
+NAMES = ("gateway", "gateway-streaming", "baseline", "haproxy", "nginx", "direct", "baseline-legacy")
+"""In the order of a round. `gateway` carries sessions without looking into them, `gateway-streaming` is ready
+to resume them. `direct` is no proxy: what load and backend cost by themselves.
+"""
 
 ON_REQUEST = frozenset(("baseline-legacy",))
 """Measured only where `--only` names them."""
@@ -61,7 +63,8 @@ def installed(name: str) -> bool:
 
 def _command(name: str, port: int, backends: Sequence[int], directory: Path) -> Command:
     match name:
-        case "gateway":
+        case "gateway" | "gateway-streaming":
+            protocol = "streaming" if name == "gateway-streaming" else "passthrough"
             replicas = [{"url": f"http://127.0.0.1:{backend}"} for backend in backends]
             return Command(
                 [str(BIN / "granian"), "gateway.app:app"],
@@ -69,7 +72,7 @@ def _command(name: str, port: int, backends: Sequence[int], directory: Path) -> 
                     "GRANIAN_HOST": "127.0.0.1",
                     "GRANIAN_PORT": str(port),
                     "GATEWAY_ROUTER__REPLICAS": json.dumps(replicas),
-                    "GATEWAY_SESSION__PROTOCOL": "passthrough",
+                    "GATEWAY_SESSION__PROTOCOL": protocol,
                     "GATEWAY_ADMISSION__MAX_SESSIONS": "100000",
                 },
             )

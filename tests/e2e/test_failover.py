@@ -60,7 +60,9 @@ async def test_a_replica_killed_under_its_session_is_1011_and_the_next_try_goes_
     tmp_path: Path,
 ) -> None:
     async with EmulatorProcess(tmp_path, "--segment-seconds", "30") as emulator:
-        async with GatewayProcess(tmp_path, emulator.settings(a={"primary": True})) as gateway:
+        told: dict[str, object] = {"session__resume": False}
+        primary = emulator.settings(a={"primary": True})
+        async with GatewayProcess(tmp_path, primary, settings=told) as gateway:
             async with asyncio.TaskGroup() as tasks:
                 driven = tasks.create_task(drive_session(gateway.ws))
                 await eventually(lambda: _has_session(emulator, "a"), "replica a has the session")
@@ -122,7 +124,8 @@ async def test_replicas_in_processes_of_their_own_fail_over_too(tmp_path: Path) 
 async def test_a_full_replica_is_passed_over_and_full_replicas_are_told_in_band(tmp_path: Path) -> None:
     async with EmulatorProcess(tmp_path, "--segment-seconds", "30", replicas=2) as emulator:
         one_each = emulator.settings(a={"max_sessions": 1}, b={"max_sessions": 1})
-        async with GatewayProcess(tmp_path, one_each) as gateway:
+        no_line: dict[str, object] = {"admission__queue_size": 0}
+        async with GatewayProcess(tmp_path, one_each, settings=no_line) as gateway:
             async with asyncio.TaskGroup() as tasks:
                 open_ones = [tasks.create_task(drive_session(gateway.ws)) for _ in range(2)]
                 await eventually(lambda: _both_have(emulator), "one session on each replica")

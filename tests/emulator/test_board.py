@@ -8,18 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.board import Board, Encounter
-from emulator.faults import (
-    Abort,
-    CloseSession,
-    Draw,
-    Fault,
-    Flaky,
-    HealthStatus,
-    Latency,
-    Point,
-    Refuse,
-    Stall,
-)
+from emulator.fault import Draw, Fault, Point
+from emulator.faults import Abort, CloseSession, Flaky, HealthStatus, Latency, Refuse, Stall
+from emulator.protocol_faults import Crash, GpuError, Poison, Reject
 
 
 def draws(*values: float) -> Draw:
@@ -102,12 +93,24 @@ def test_a_session_feels_a_fault_no_longer_than_it_stands() -> None:
         (Stall(point="upgrade"), {Point.UPGRADE}),
         (CloseSession(point="now"), {Point.OPEN, Point.SEND, Point.NOW}),
         (Latency(), {Point.SEND}),
+        (GpuError(point="snapshot"), {Point.SNAPSHOT}),
+        (Crash(point="segment_end"), {Point.SEGMENT_END}),
+        (Reject(point="init"), {Point.INIT}),
+        (Poison(), set()),
         (Refuse(), {Point.LISTEN}),
         (Flaky(), set()),
     ],
 )
 def test_a_fault_strikes_at_its_point(fault: Fault, struck_at: set[Point]) -> None:
     assert {point for point in Point if Encounter(board_with(fault), draws()).strike(point, 100)} == struck_at
+
+
+def test_poison_waits_for_its_prompt_without_using_itself_up() -> None:
+    board = board_with(Poison(text="bad", times=1))
+    encounter = Encounter(board, draws())
+    assert not encounter.strike(Point.SEGMENT_START, 100, 0, "good")
+    assert encounter.strike(Point.SEGMENT_START, 100, 1, "a bad one")
+    assert not Encounter(board, draws()).strike(Point.SEGMENT_START, 100, 0, "bad")
 
 
 def test_a_fault_may_be_for_one_segment() -> None:

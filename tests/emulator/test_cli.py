@@ -179,3 +179,12 @@ def test_a_reader_that_goes_away_does_not_end_the_replicas() -> None:
             assert httpx.post(f"{control}/replicas/a/restart", trust_env=False).status_code == 200
         process.terminate()
         assert process.wait(timeout=PATIENCE_SECONDS) == 0
+
+
+def test_poison_stands_on_every_replica() -> None:
+    with emulator(*FREE, "--poison", "bad", "--json") as process:
+        control = json_line(process)["control"]
+        replicas = httpx.get(f"{control}/replicas", trust_env=False).json()
+        assert [replica["faults"]["poison"]["text"] for replica in replicas] == ["bad"] * 3
+        process.send_signal(signal.SIGTERM)
+        assert ended(process)[0] == 0

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from emulator import faults
-from emulator.faults import CATALOGUE, BadFault, Point, fault_from
+from emulator.fault import Point
+from emulator.faults import CATALOGUE, BadFault, fault_from
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
@@ -32,7 +33,7 @@ def test_every_fault_says_what_it_does(name: str) -> None:
         ("stall", {"then": "explode"}, "Invalid enum value 'explode'"),
         ("stall", {"point": "nowhere"}, "Invalid enum value 'nowhere'"),
         ("stall", {"segment": -1}, "segment is a number from 0"),
-        ("stall", {"segment": 1, "point": "init"}, "goes with the point 'segment'"),
+        ("stall", {"segment": 1, "point": "init"}, "goes with segment_start, segment"),
         ("refuse", {"probability": 2}, "probability is a share from 0 to 1"),
         ("refuse", {"after_seconds": -1}, "after_seconds must be 0 or more"),
         ("refuse", {"for_seconds": 0}, "for_seconds must be more than 0"),
@@ -47,6 +48,11 @@ def test_every_fault_says_what_it_does(name: str) -> None:
         ("close", {"reason": "ä" * 62}, "123 bytes"),
         ("close", {"point": "upgrade"}, "use reset"),
         ("flaky", {"sessions": 1.5}, "shares from 0 to 1"),
+        ("gpu_error", {"point": "upgrade"}, "use reset"),
+        ("reject", {"point": "segment"}, "Invalid enum value 'segment'"),
+        ("reject", {"code": "worker_failed"}, "Invalid enum value 'worker_failed'"),
+        ("big_state", {"size_bytes": -1}, "size_bytes must be 0 to"),
+        ("poison", {"text": ""}, "must not be empty"),
     ],
 )
 def test_a_wrong_fault_is_refused_with_what_would_be_right(

@@ -14,8 +14,8 @@ import pytest
 from websockets.exceptions import ConnectionClosedError, InvalidHandshake
 
 from emulator import faults
-from emulator.conversation import begun_frame
 from emulator.farm import Farm, Isolation
+from emulator.frames import begun_frame
 from emulator.replica import Replica
 from tests.emulator.sessions import Client, Finished, session
 from tests.support.waiting import eventually

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,7 +56,7 @@ def test_prompt_and_seed_cannot_be_mistaken_for_each_other() -> None:
 def test_the_bytes_are_the_published_ones() -> None:
     """A change of the generator breaks stored comparisons: this one must be meant."""
     segment = media.generate(media.digest_of(None), prompt="x", seed=0, chunks=1, chunk_bytes=8)
-    assert segment.stream_name.hex() == "866d68c2d8ed141bb60624acf0aca491"
+    assert segment.digest[:32] == "866d68c2d8ed141bb60624acf0aca491"
 
 
 def test_the_sizes_are_as_asked() -> None:
@@ -68,3 +69,20 @@ def test_a_foreign_state_is_continued_deterministically_whatever_the_order_of_it
     one = ContinuationState(kind="ltx2.v1", payload={"schema_version": 1, "segment_index": 3})
     other = ContinuationState(kind="ltx2.v1", payload={"segment_index": 3, "schema_version": 1})
     assert media.digest_of(one) == media.digest_of(other) != media.digest_of(None)
+
+
+@given(states, st.integers(0, 10_000))
+def test_a_padded_state_is_larger_and_continued_alike(
+    state: ContinuationState | None, size_bytes: int
+) -> None:
+    made = state or media.state_after("0" * 64, segment_idx=0, prompt="p")
+    padded = media.padded(made, size_bytes)
+    assert len(msgspec.json.encode(padded)) >= size_bytes
+    if media.PADDING not in made.payload:
+        assert media.digest_of(padded) == media.digest_of(made)
+
+
+def test_an_extension_is_the_same_on_every_replica() -> None:
+    digests = ["0" * 64, "f" * 64]
+    assert [media.extension_of(d) for d in digests] == [media.extension_of(d) for d in digests]
+    assert media.extension_of(digests[0]) != media.extension_of(digests[1])

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import to_builtins
 
 from emulator import script
-from emulator.messages import ContinuationStateSnapshot, ErrorMessage, type_of
-from emulator.script import Close, Drop, Generation, Send, SendMedia, Session, Wait
+from emulator.actions import Action, Close, Drop, Reach, Send, SendMedia, Wait
+from emulator.messages import ContinuationStateSnapshot, ErrorMessage, Ltx2SegmentStart, MediaInit, type_of
+from emulator.script import Generation, Session
 
 QUICK = Generation(segment_seconds=0, steps=2, chunks=2, chunk_bytes=16)
 OPENING = ["queue_status", "gpu_assigned", "ltx2_stream_start"]
@@ -30,14 +32,14 @@ def prompt(text: str = "p", **fields: Any) -> dict[str, Any]:
     return {"type": "segment_prompt_source", "prompt": text, **fields}
 
 
-def say(session: Session, *messages: Any) -> list[script.Action]:
+def say(session: Session, *messages: Any) -> list[Action]:
     """Feed all messages, then walk the answers."""
     for message in messages:
         session.receive(message if isinstance(message, (str, bytes)) else json.dumps(message))
     return list(session.answers())
 
 
-def shape(actions: list[script.Action]) -> list[Any]:
+def shape(actions: list[Action]) -> list[Any]:
     """The actions by their types; waits left out."""
     found: list[Any] = []
     for action in actions:
@@ -133,7 +135,7 @@ def test_a_session_with_much_unanswered_asks_not_to_be_read() -> None:
     for _ in range(script.MAX_BACKLOG):
         session.receive(json.dumps(SNAPSHOT))
     assert session.is_full
-    assert len(list(session.answers())) == script.MAX_BACKLOG
+    assert len(shape(list(session.answers()))) == script.MAX_BACKLOG
     assert not session.is_full
 
 
@@ -149,7 +151,7 @@ def test_a_segment_that_was_cut_short_never_happened() -> None:
 def test_a_given_state_is_returned_until_a_segment_replaces_it() -> None:
     given_state = {"kind": "ltx2.v1", "payload": {"schema_version": 1, "segment_index": 3}}
     session = opened(continuation_state=given_state)
-    (before,) = say(session, SNAPSHOT)
+    *_, before = say(session, SNAPSHOT)
     assert isinstance(before, Send)
     assert isinstance(before.message, ContinuationStateSnapshot)
     assert before.message.state.payload == given_state["payload"]
@@ -210,3 +212,83 @@ def test_legacy_mode_announces_pictures() -> None:
 def test_an_impossible_pace_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must be"):
         Generation(**fields)
+
+
+def starts(found: list[Action]) -> list[str]:
+    return [
+        a.message.prompt for a in found if isinstance(a, Send) and isinstance(a.message, Ltx2SegmentStart)
+    ]
+
+
+def extended(session: Session, count: int) -> list[str]:
+    """The prompts of the next `count` segments that the session makes."""
+    found: list[str] = []
+    for action in session.answers():
+        found += starts([action])
+        if isinstance(action, Reach) and action.point == "segment_end" and len(found) == count:
+            break
+    return found
+
+
+EXTEND = {"type": "auto_extension_updated", "enabled": True}
+
+
+def test_a_session_with_a_past_goes_on_by_itself_while_it_is_told_to() -> None:
+    session = opened(auto_extension_enabled=True)
+    assert say(session) == [], "without a past there is nothing to extend"
+    session.receive(json.dumps(prompt("the user's")))
+    prompts = extended(session, 4)
+    assert prompts[0] == "the user's"
+    assert len(set(prompts)) == 4
+    assert starts(say(session, {**EXTEND, "enabled": False}, prompt("last"))) == ["last"]
+
+
+def test_what_a_session_thinks_of_by_itself_depends_on_its_past_alone() -> None:
+    one, other = opened(), opened()
+    for session in (one, other):
+        say(session, prompt("p"))
+        session.receive(json.dumps(EXTEND))
+    assert extended(one, 3) == extended(other, 3)
+    continued = opened(continuation_state=to_builtins(one.state))
+    continued.receive(json.dumps(EXTEND))
+    assert extended(continued, 2) == extended(one, 2)
+
+
+def test_what_is_waiting_comes_before_an_extension() -> None:
+    session = opened(auto_extension_enabled=True)
+    session.receive(json.dumps(prompt("1")))
+    walk = session.answers()
+    for action in walk:
+        if isinstance(action, Reach) and action.point == "segment_end":
+            break
+    assert next(walk) == Wait(QUICK.extension_seconds), "it thinks"
+    session.receive(json.dumps(prompt("2")))
+    assert starts([next(walk)]) == ["2"]
+
+
+def test_a_paused_session_does_not_extend() -> None:
+    session = opened(auto_extension_enabled=True)
+    session.receive(json.dumps(prompt("1")))
+    extended(session, 1)
+    assert say(session, {"type": "generation_paused_updated", "paused": True}) == []
+
+
+def test_the_places_of_a_segment_are_told_in_order() -> None:
+    reached = [a for a in say(opened(), prompt("p"), SNAPSHOT) if isinstance(a, Reach)]
+    assert reached == [
+        Reach("segment_start", 0, "p"),
+        Reach("segment", 0),
+        Reach("segment_end", 0),
+        Reach("snapshot", 1),
+    ]
+
+
+def test_the_same_segment_has_another_stream_id_in_another_session() -> None:
+    def stream_ids(name: str) -> list[str]:
+        session = Session(QUICK, name)
+        found = say(session, {"type": "session_init_v2"}, prompt("p"))
+        return [
+            a.message.stream_id for a in found if isinstance(a, Send) and isinstance(a.message, MediaInit)
+        ]
+
+    assert stream_ids("a:1") != stream_ids("b:1")

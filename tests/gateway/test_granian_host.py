@@ -21,6 +21,7 @@ from gateway import granian_host
 from gateway.errors import RuntimeRefused
 from gateway.granian_host import (
     HURRY_SECONDS,
+    KEEP_ORDER,
     PINNED_GRANIAN,
     SAME_SIGNAL_SECONDS,
     HostedApp,
@@ -28,6 +29,7 @@ from gateway.granian_host import (
 )
 from gateway.replicas.model import ReplicaEndpoint, RouterConfig
 from gateway.runtime import Resolved, RuntimeMode
+from gateway.session.asgi_door import WIRE, Wire
 from gateway.settings import Settings
 from tests.gateway.session.virtual_time import VirtualTimeLoop
 from tests.support.ports import free_port
@@ -38,6 +40,7 @@ signals: Any = importlib.import_module("granian._signals")
 native: Any = importlib.import_module("granian._granian")
 asgi: Any = importlib.import_module("granian.asgi")
 rsgi: Any = importlib.import_module("granian.rsgi")
+common: Any = importlib.import_module("granian.server.common")
 mp: Any = importlib.import_module("granian.server.mp")
 
 ROOT = Path(__file__).parents[2]
@@ -170,12 +173,23 @@ class Gateway:
         self.calls.append("hurry")
 
 
+class NativeWorker:
+    """Granian's worker, which serves by one of its methods."""
+
+    def __init__(self, *args: object) -> None:
+        self._args = args
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        return lambda *given: (*self._args, name, *given)
+
+
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """What `granian.server.mp` is in a worker; what is done to Granian is undone after the test."""
     module = ModuleType("granian.server.mp")
     for name in NAMES:
         setattr(module, name, lambda *args, _name=name: (_name, args))
+    module.ASGIWorker = NativeWorker  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "granian.server.mp", module)
     monkeypatch.setattr(signals, "set_loop_signals", signals.set_loop_signals)
     return module
@@ -200,9 +214,66 @@ async def test_the_application_is_asgi_under_either_interface(worker: ModuleType
 
 def test_the_worker_is_made_to_serve_asgi(worker: ModuleType) -> None:
     app = hosted_in_worker(Gateway())
-    assert worker.RSGIWorker(1, "sock", "ipc") == ("ASGIWorker", (1, "sock", "ipc"))
+    made = worker.RSGIWorker(1, "sock", "ipc")
+    assert made.serve_str("scheduler", "loop", "stop") == (
+        1,
+        "sock",
+        "ipc",
+        "serve_str",
+        "scheduler",
+        "loop",
+        "stop",
+    )
     assert worker._rsgi_call_wrap("ignored", "format") == ("_asgi_call_wrap", (app, {}, {}, "format"))
     assert worker._rsgi_call_wrap("ignored") == ("_asgi_call_wrap", (app, {}, {}, None))
+
+
+@pytest.mark.parametrize(
+    ("method", "kept"),
+    [("serve_str", True), ("serve_str_uds", True), ("serve_mtr", False), ("serve_mtr_uds", False)],
+)
+async def test_sends_keep_their_order_where_one_thread_serves_a_connection(
+    worker: ModuleType, method: str, kept: bool
+) -> None:
+    app = hosted_in_worker(Gateway())
+    assert not app.sends_keep_order, "not before it is known"
+    getattr(worker.RSGIWorker(1), method)
+    assert app.sends_keep_order is kept
+
+
+async def test_a_worker_that_is_not_ours_leaves_it_at_no(worker: ModuleType) -> None:
+    """Under `--interface asgi` Granian makes the worker that it knows, and we see nothing of it."""
+    app = hosted_in_worker(Gateway())
+    worker.ASGIWorker(1).serve_str()
+    assert not app.sends_keep_order
+
+
+async def test_a_session_finds_the_servers_own_callables(worker: ModuleType) -> None:
+    seen: list[Any] = []
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(scope.get(WIRE))
+
+    def receive() -> None: ...
+
+    def send(message: object) -> None: ...
+
+    app = HostedApp(application, Gateway())
+    worker.RSGIWorker(1).serve_str()
+    await app({"type": "websocket"}, receive, send)
+    await app({"type": "http"}, receive, send)
+    assert seen == [Wire(receive, send, sends_keep_order=True), None]
+
+
+def test_a_worker_serves_by_a_method_that_it_is_asked_for_by_name() -> None:
+    """The names and the modes, and that nothing else is asked of a worker in between."""
+    methods = {str(mode): set(named.values()) for mode, named in common.WORKERS_METHODS.items()}
+    assert methods == {"mt": {"serve_mtr", "serve_mtr_uds"}, "st": {"serve_str", "serve_str_uds"}}
+    assert set(KEEP_ORDER) == methods["st"]
+    assert all(callable(getattr(mp.ASGIWorker, name)) for names in methods.values() for name in names)
+    source = inspect.getsource(SPAWN_RSGI)
+    assert "getattr(worker, WORKERS_METHODS[runtime_mode]" in source
+    assert "worker." not in source
 
 
 async def test_a_request_reaches_the_application_through_granians_own_wrapper(

@@ -1,32 +1,65 @@
 from __future__ import annotations
 
+import math
+import random
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from gateway.rendezvous import ranking
 from gateway.replicas.model import Candidate, ReplicaEndpoint, ReplicaHealth, ReplicaStatus
+from gateway.replicas.outlier import OutlierRecord
 from gateway.replicas.registry import ReplicaRegistry
-from gateway.selection import AllFull, Chosen, NoneHealthy, Policy, choose
+from gateway.selection import AllFull, Choice, Chosen, NoneHealthy, Policy, choose
+from tests.support.manual_clock import ManualClock
 
 
 def candidate(
     name: str,
     *,
     primary: bool = False,
+    weight: float = 1.0,
     healthy: bool = True,
     draining: bool = False,
     sessions: int = 0,
     max_sessions: int | None = None,
+    refusing: bool = False,
+    ejected: bool = False,
+    ramp: float = 1.0,
 ) -> Candidate:
-    return Candidate(f"http://{name}", name, primary, 1.0, healthy, draining, sessions, max_sessions)
+    return Candidate(
+        f"http://{name}",
+        name,
+        primary,
+        weight,
+        healthy,
+        draining,
+        sessions,
+        max_sessions,
+        refusing,
+        ejected,
+        ramp,
+    )
 
 
-def chosen(policy: Policy, candidates: list[Candidate], ticket: int = 0) -> str:
-    choice = choose(policy, candidates, ticket=ticket)
+def chosen(
+    policy: Policy,
+    candidates: Sequence[Candidate],
+    ticket: int = 0,
+    *,
+    draw: float = 0.0,
+    key: str | None = None,
+) -> str:
+    choice = choose(policy, candidates, ticket=ticket, draw=draw, key=key)
     assert isinstance(choice, Chosen)
     return choice.candidate.name
+
+
+weights = st.just(1.0) | st.just(0.0) | st.floats(0, allow_infinity=False, allow_nan=False)
 
 
 @st.composite
@@ -35,76 +68,98 @@ def replica_sets(draw: st.DrawFn) -> list[Candidate]:
         candidate(
             f"r{index}",
             primary=draw(st.booleans()),
+            weight=draw(weights),
             healthy=draw(st.booleans()),
             draining=draw(st.booleans()),
             sessions=draw(st.integers(0, 4)),
             max_sessions=draw(st.none() | st.integers(1, 4)),
+            refusing=draw(st.booleans()),
+            ejected=draw(st.booleans()),
+            ramp=draw(st.just(1.0) | st.floats(0.1, 1.0)),
         )
         for index in range(draw(st.integers(0, 6)))
     ]
 
 
 policies = st.sampled_from(Policy)
+by_weight = [Policy.LEAST_SESSIONS, Policy.WEIGHTED, Policy.P2C, Policy.RENDEZVOUS]
+tickets = st.integers(0, 10**12)
+draws = st.floats(0, 1, exclude_max=True)
+keys = st.none() | st.text(max_size=8)
 
 
-@given(policies, replica_sets(), st.integers(0, 1000))
-def test_an_unhealthy_draining_or_full_replica_is_never_chosen(
-    policy: Policy, candidates: list[Candidate], ticket: int
+@given(policies, replica_sets(), tickets, draws, keys)
+def test_only_a_usable_replica_with_room_is_chosen_and_why_there_is_none_is_true(
+    policy: Policy, candidates: list[Candidate], ticket: int, draw: float, key: str | None
 ) -> None:
     usable = [one for one in candidates if one.healthy and not one.draining]
-    match choose(policy, candidates, ticket=ticket):
+    trusted = [one for one in usable if not one.ejected] or usable
+    match choose(policy, candidates, ticket=ticket, draw=draw, key=key):
         case Chosen(one):
-            assert one in usable
-            assert one.max_sessions is None or one.sessions < one.max_sessions
+            assert one in trusted
+            assert one.has_room
         case AllFull():
-            assert usable
-            assert all(one.max_sessions is not None and one.sessions >= one.max_sessions for one in usable)
+            assert trusted
+            assert not any(one.has_room for one in trusted)
         case NoneHealthy():
             assert not usable
 
 
-@given(policies, replica_sets(), st.integers(0, 1000))
+@given(policies, replica_sets(), tickets, draws, keys)
 def test_a_primary_with_room_goes_before_all_others(
-    policy: Policy, candidates: list[Candidate], ticket: int
+    policy: Policy, candidates: list[Candidate], ticket: int, draw: float, key: str | None
 ) -> None:
-    primaries = [one for one in candidates if one.primary]
-    among_primaries = choose(policy, primaries, ticket=ticket)
+    candidates = [replace(one, weight=one.weight or 1.0, ejected=False) for one in candidates]
+    arguments = {"ticket": ticket, "draw": draw}
+    among_primaries = choose(policy, [one for one in candidates if one.primary], **arguments, key=key)  # type: ignore[arg-type]
     if isinstance(among_primaries, Chosen):
-        assert choose(policy, candidates, ticket=ticket) == among_primaries
+        assert choose(policy, candidates, **arguments, key=key) == among_primaries  # type: ignore[arg-type]
 
 
-@given(replica_sets())
-def test_priority_is_what_the_registry_selects(candidates: list[Candidate]) -> None:
-    if not candidates:
-        return
+@given(st.sampled_from(by_weight), replica_sets(), tickets, draws, keys)
+def test_weight_0_takes_no_share_unless_nothing_else_is_left(
+    policy: Policy, candidates: list[Candidate], ticket: int, draw: float, key: str | None
+) -> None:
+    match choose(policy, candidates, ticket=ticket, draw=draw, key=key):
+        case Chosen(one) if one.weight == 0:
+            rivals = [other for other in candidates if other.usable and other.ejected is one.ejected]
+            assert not any(other.weight > 0 and other.has_room for other in rivals)
+        case _:
+            pass
+
+
+@given(replica_sets(), tickets)
+def test_priority_is_what_the_registry_selects(candidates: list[Candidate], ticket: int) -> None:
+    assume(candidates)
     registry = ReplicaRegistry(
-        [ReplicaEndpoint(one.url, primary=one.primary, max_sessions=one.max_sessions) for one in candidates]
+        [ReplicaEndpoint(one.url, primary=one.primary, max_sessions=one.max_sessions) for one in candidates],
+        clock=ManualClock(),
     )
     for one, replica in zip(candidates, registry.all(), strict=True):
         replica.health = ReplicaHealth(ReplicaStatus.HEALTHY if one.healthy else ReplicaStatus.UNHEALTHY)
         replica.draining, replica.sessions = one.draining, one.sessions
+        replica.refusing_until = 1.0 if one.refusing else None
+        replica.outlier = OutlierRecord(ejected_until=1.0 if one.ejected else None)
     selected = registry.select()
-    choice = choose(Policy.PRIORITY, registry.candidates(), ticket=0)
+    choice = choose(Policy.PRIORITY, registry.candidates(), ticket=ticket, draw=0.5)
     assert (choice.candidate.url if isinstance(choice, Chosen) else None) == (selected and selected.url)
 
 
-@given(replica_sets(), st.integers(0, 1000))
-def test_round_robin_gives_each_its_turn(candidates: list[Candidate], start: int) -> None:
-    fair = [candidate(one.name) for one in candidates]
-    turns = Counter(chosen(Policy.ROUND_ROBIN, fair, start + ticket) for ticket in range(3 * len(fair)))
-    assert set(turns.values()) <= {3}
-    assert len(turns) == len(fair)
+@given(st.integers(1, 6), tickets)
+def test_round_robin_gives_each_its_turn(count: int, start: int) -> None:
+    fair = [candidate(f"r{index}") for index in range(count)]
+    turns = Counter(chosen(Policy.ROUND_ROBIN, fair, start + ticket) for ticket in range(3 * count))
+    assert set(turns.values()) == {3}
+    assert len(turns) == count
 
 
 @given(replica_sets())
 def test_least_sessions_has_nobody_with_fewer_in_its_tier(candidates: list[Candidate]) -> None:
-    match choose(Policy.LEAST_SESSIONS, candidates, ticket=0):
+    plain = [replace(one, weight=1.0, ramp=1.0, ejected=False) for one in candidates]
+    match choose(Policy.LEAST_SESSIONS, plain, ticket=0, draw=0.0):
         case Chosen(one):
             rivals = [
-                other
-                for other in candidates
-                if other.healthy and not other.draining and other.primary == one.primary
-                if other.max_sessions is None or other.sessions < other.max_sessions
+                other for other in plain if other.usable and other.has_room and other.primary == one.primary
             ]
             assert one.sessions == min(other.sessions for other in rivals)
             assert one == next(other for other in rivals if other.sessions == one.sessions)
@@ -121,7 +176,7 @@ async def test_least_sessions_fills_a_newcomer() -> None:
         for replica in registry.all():
             await registry.record_success(replica, recovery_threshold=1, latency_ms=1)
         for ticket in range(count):
-            choice = choose(Policy.LEAST_SESSIONS, registry.candidates(), ticket=ticket)
+            choice = choose(Policy.LEAST_SESSIONS, registry.candidates(), ticket=ticket, draw=0.0)
             assert isinstance(choice, Chosen)
             registry.lease(choice.candidate.url).opened()
 
@@ -130,6 +185,147 @@ async def test_least_sessions_fills_a_newcomer() -> None:
     registry.reconcile(endpoints)
     await open_two(2)
     assert [replica.sessions for replica in registry.all()] == [2, 2, 2]
+
+
+def placed(policy: Policy, candidates: Sequence[Candidate], count: int, seed: int = 1) -> Counter[str]:
+    """Where `count` sessions end up that all stay."""
+    rng, left = random.Random(seed), {one.name: one for one in candidates}
+    for ticket in range(count):
+        name = chosen(policy, list(left.values()), ticket, draw=rng.random())
+        left[name] = replace(left[name], sessions=left[name].sessions + 1)
+    return Counter({name: one.sessions for name, one in left.items()})
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=5))
+def test_least_sessions_fills_to_the_shares_of_the_weights(shares: list[int]) -> None:
+    candidates = [candidate(f"r{index}", weight=float(share)) for index, share in enumerate(shares)]
+    assert list(placed(Policy.LEAST_SESSIONS, candidates, 3 * sum(shares)).values()) == [
+        3 * share for share in shares
+    ]
+
+
+@given(st.lists(st.floats(0.05, 20), min_size=1, max_size=6), tickets)
+def test_weighted_gives_each_its_share_to_within_a_few_whatever_the_first_ticket(
+    shares: list[float], start: int
+) -> None:
+    count = 600
+    candidates = [candidate(f"r{index}", weight=share) for index, share in enumerate(shares)]
+    got = Counter(chosen(Policy.WEIGHTED, candidates, start + offset) for offset in range(count))
+    for one in candidates:
+        assert abs(got[one.name] - count * one.weight / sum(shares)) < 6
+
+
+def test_weighted_spreads_the_sessions_of_one_replica_out() -> None:
+    candidates = [candidate("a", weight=3.0), candidate("b")]
+    turns = "".join(chosen(Policy.WEIGHTED, candidates, ticket) for ticket in range(40))
+    assert "bb" not in turns
+    assert "aaaaaa" not in turns
+
+
+def test_weighted_shares_a_tier_of_spares_evenly() -> None:
+    spares = [candidate(name, weight=0.0) for name in "abc"]
+    got = Counter(chosen(Policy.WEIGHTED, spares, ticket) for ticket in range(300))
+    assert max(got.values()) - min(got.values()) < 6
+
+
+@given(st.integers(2, 7))
+def test_each_pair_of_p2c_has_the_same_part_of_the_draws(count: int) -> None:
+    pairs = Counter[frozenset[int]]()
+    parts = count * (count - 1)
+    for part in range(parts):
+        # The two that a draw compares are those that win it when all others have far more sessions.
+        pair = set()
+        for favourite in range(count):
+            loads = [candidate(f"r{i}", sessions=0 if i == favourite else 9) for i in range(count)]
+            if chosen(Policy.P2C, loads, draw=(part + 0.5) / parts) == f"r{favourite}":
+                pair.add(favourite)
+        pairs[frozenset(pair)] += 1
+    assert len(pairs) == parts // 2
+    assert all(len(pair) == 2 for pair in pairs)
+    assert set(pairs.values()) == {2}
+
+
+@given(st.integers(2, 5), draws)
+def test_p2c_never_takes_the_fullest(count: int, draw: float) -> None:
+    candidates = [candidate(f"r{index}", sessions=index) for index in range(count)]
+    assert chosen(Policy.P2C, candidates, draw=draw) != f"r{count - 1}"
+
+
+def test_p2c_keeps_loads_close() -> None:
+    got = placed(Policy.P2C, [candidate(f"r{index}") for index in range(10)], 1000)
+    assert max(got.values()) - min(got.values()) <= 8
+
+
+def test_p2c_fills_towards_the_shares_of_the_weights() -> None:
+    got = placed(Policy.P2C, [candidate("a", weight=1.0), candidate("b", weight=3.0)], 400)
+    assert got["b"] == pytest.approx(300, abs=4)
+
+
+@given(policies, st.text(max_size=8), replica_sets(), tickets, draws)
+def test_a_key_goes_to_the_first_in_its_rank_whatever_the_policy(
+    policy: Policy, key: str, candidates: list[Candidate], ticket: int, draw: float
+) -> None:
+    plain = [replace(one, primary=False, ejected=False, weight=one.weight or 1.0) for one in candidates]
+    taking = [one for one in ranking(key, plain) if one.usable and one.has_room]
+    choice = choose(policy, plain, ticket=ticket, draw=draw, key=key)
+    assert (choice.candidate if isinstance(choice, Chosen) else None) == next(iter(taking), None)
+
+
+@pytest.mark.parametrize(
+    "away",
+    [
+        {"sessions": 1, "max_sessions": 1},
+        {"draining": True},
+        {"healthy": False},
+        {"refusing": True},
+        {"ejected": True},
+    ],
+    ids=["full", "draining", "unhealthy", "refusing", "ejected"],
+)
+def test_a_key_falls_to_the_next_in_rank_and_comes_back(away: dict[str, int]) -> None:
+    candidates = [candidate(name) for name in "abcd"]
+    first, second = (one.name for one in ranking("room-7", candidates)[:2])
+    assert chosen(Policy.PRIORITY, candidates, key="room-7") == first
+    without = [candidate(one.name, **away) if one.name == first else one for one in candidates]  # type: ignore[arg-type]
+    assert chosen(Policy.PRIORITY, without, key="room-7") == second
+    others = [f"k{number}" for number in range(50)]
+    stay = [key for key in others if ranking(key, candidates)[0].name != first]
+    assert stay
+    for key in stay:
+        assert chosen(Policy.PRIORITY, without, key=key) == chosen(Policy.PRIORITY, candidates, key=key)
+
+
+def test_rendezvous_without_a_key_shares_by_weight() -> None:
+    candidates = [candidate("a", weight=3.0), candidate("b")]
+    assert [chosen(Policy.RENDEZVOUS, candidates, ticket) for ticket in range(20)] == [
+        chosen(Policy.WEIGHTED, candidates, ticket) for ticket in range(20)
+    ]
+
+
+@pytest.mark.parametrize("policy", [Policy.ROUND_ROBIN, Policy.WEIGHTED])
+@pytest.mark.parametrize("ramp", [0.1, 0.5, 0.9])
+def test_a_slow_start_takes_its_part_of_the_new_sessions(policy: Policy, ramp: float) -> None:
+    candidates = [candidate("a"), candidate("b"), candidate("c", ramp=ramp)]
+    rng, count = random.Random(1), 3000
+    got = Counter(chosen(policy, candidates, ticket, draw=rng.random()) for ticket in range(count))
+    share = ramp / 3 if policy is Policy.ROUND_ROBIN else ramp / (2 + ramp)
+    assert got["c"] / count == pytest.approx(share, abs=4 * math.sqrt(share / count))
+
+
+@pytest.mark.parametrize("policy", [Policy.LEAST_SESSIONS, Policy.P2C])
+def test_a_slow_start_is_not_flooded_for_having_the_fewest_sessions(policy: Policy) -> None:
+    busy = [candidate("a", sessions=10), candidate("b", sessions=10)]
+    got = placed(policy, [*busy, candidate("c", ramp=0.2)], 20)
+    assert 1 <= got["c"] <= 4
+    assert placed(policy, [*busy, candidate("c", ramp=1.0)], 20)["c"] >= 10
+
+
+@given(st.integers(1, 5), tickets, draws)
+def test_all_starting_slowly_is_as_if_none_were(count: int, ticket: int, draw: float) -> None:
+    full = [candidate(f"r{index}", sessions=index) for index in range(count)]
+    slow = [replace(one, ramp=0.1) for one in full]
+    for policy in Policy:
+        assert chosen(policy, slow, ticket, draw=draw) == chosen(policy, full, ticket, draw=draw)
 
 
 def test_a_full_tier_spills_over_to_the_next() -> None:
@@ -143,9 +339,27 @@ def test_an_unhealthy_primary_is_replaced_by_the_first_healthy_other() -> None:
 
 
 @pytest.mark.parametrize("policy", Policy)
-def test_full_and_unhealthy_are_told_apart(policy: Policy) -> None:
+def test_an_ejected_replica_is_used_only_where_no_other_is_usable(policy: Policy) -> None:
+    out = candidate("a", ejected=True)
+
+    def alone_with(other: Candidate) -> Choice:
+        return choose(policy, [out, other], ticket=0, draw=0.0)
+
+    assert alone_with(candidate("b")) == Chosen(candidate("b"))
+    assert alone_with(candidate("b", sessions=1, max_sessions=1)) == AllFull()
+    assert alone_with(candidate("b", healthy=False)) == Chosen(out)
+    assert alone_with(candidate("b", draining=True)) == Chosen(out)
+
+
+@pytest.mark.parametrize("policy", Policy)
+@pytest.mark.parametrize("key", [None, "room-7"])
+def test_full_and_unhealthy_are_told_apart(policy: Policy, key: str | None) -> None:
+    def among(*candidates: Candidate) -> Choice:
+        return choose(policy, candidates, ticket=0, draw=0.0, key=key)
+
     full = candidate("a", sessions=1, max_sessions=1)
-    assert choose(policy, [full, candidate("b", healthy=False)], ticket=0) == AllFull()
-    assert choose(policy, [candidate("a", healthy=False)], ticket=0) == NoneHealthy()
-    assert choose(policy, [candidate("a", draining=True)], ticket=0) == NoneHealthy()
-    assert choose(policy, [], ticket=0) == NoneHealthy()
+    assert among(full, candidate("b", healthy=False)) == AllFull()
+    assert among(candidate("a", refusing=True)) == AllFull()
+    assert among(candidate("a", healthy=False)) == NoneHealthy()
+    assert among(candidate("a", draining=True)) == NoneHealthy()
+    assert among() == NoneHealthy()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import string
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from litestar import Litestar
@@ -17,6 +18,7 @@ from litestar.testing import TestClient
 from gateway.replicas.model import ReplicaEndpoint, RouterConfig
 from gateway.replicas.registry import ReplicaRegistry
 from gateway.settings import Settings
+from gateway.settings.sections import AdmissionSettings, AffinitySettings, SessionSettings
 from gateway.wiring import Gateway, build_app
 from tests.gateway.session.asgi_server import SCOPE, Server
 from tests.support.scripted_replica import ScriptedReplica
@@ -25,11 +27,25 @@ from tests.support.waiting import eventually
 URLS = ["http://127.0.0.1:9101", "http://127.0.0.1:9102"]
 
 
-def settings(*urls: str, interval_seconds: float = 5) -> Settings:
-    return Settings.for_router(
-        RouterConfig(
-            replicas=[ReplicaEndpoint(url) for url in urls], health_check_interval_seconds=interval_seconds
-        )
+def settings(
+    *urls: str,
+    interval_seconds: float = 5,
+    limit: int | None = None,
+    session: SessionSettings | None = None,
+    affinity: AffinitySettings | None = None,
+    admission: AdmissionSettings | None = None,
+) -> Settings:
+    """Replicas at `urls` with `limit` places each, named a, b and so on, and the defaults for the rest."""
+    replicas = [
+        ReplicaEndpoint(url, name=name, max_sessions=limit)
+        for name, url in zip(string.ascii_lowercase, urls, strict=False)
+    ]
+    config = RouterConfig(replicas=replicas, health_check_interval_seconds=interval_seconds)
+    return Settings(
+        router=Settings.for_router(config).router,
+        session=session or SessionSettings(),
+        affinity=affinity or AffinitySettings(),
+        admission=admission or AdmissionSettings(),
     )
 
 
@@ -190,3 +206,131 @@ async def test_a_drain_closes_the_door_to_new_sessions_and_ends_the_open_ones() 
                 "reason": "gateway_restarting",
             }
         assert len(gateway.roster) == 0
+
+
+async def test_a_client_waits_for_a_place_and_is_told_so() -> None:
+    async with ScriptedReplica() as replica:
+        gateway = Gateway(settings(replica.url, limit=1))
+        async with running(gateway), connected(gateway) as first:
+            peer = await replica.session()
+            async with connected(gateway) as second:
+                await eventually(lambda: second.delivered, "it is told its place")
+                told = json.loads(second.delivered[0])
+                assert (told["type"], told["position"]) == ("queue_status", 0)
+                second.says("meanwhile")
+                assert gateway.admission.waiting == 1
+                first.vanishes(1000)
+                assert (await peer.ended()).code == 1000
+                peer = await replica.session()
+                assert await peer.recv() == "meanwhile"
+                await peer.close(1000, "done")
+        assert second.sent[-1]["reason"] == "done"
+        assert (gateway.admission.waiting, len(gateway.roster)) == (0, 0)
+        assert gateway.registry.all()[0].sessions == 0
+
+
+async def test_without_a_queue_a_full_house_is_told_at_once() -> None:
+    async with ScriptedReplica() as replica:
+        gateway = Gateway(settings(replica.url, limit=1, admission=AdmissionSettings(queue_size=0)))
+        async with running(gateway), connected(gateway) as first:
+            await replica.session()
+            async with connected(gateway) as second:
+                pass
+            assert second.sent[-1]["reason"] == "queue_full"
+            first.vanishes()
+
+
+async def test_clients_that_still_wait_as_the_gateway_stops_are_told_why() -> None:
+    async with ScriptedReplica() as replica:
+        gateway = Gateway(settings(replica.url, limit=1))
+        async with running(gateway), connected(gateway) as first:
+            await replica.session()
+            async with connected(gateway) as second:
+                await eventually(lambda: second.delivered, "it waits")
+                gateway.hurry()
+                await gateway.drain()
+        assert (first.sent[-1]["reason"], second.sent[-1]["reason"]) == (
+            "gateway_restarting",
+            "gateway_restarting",
+        )
+
+
+async def test_a_replica_that_is_lost_before_a_word_was_said_is_changed_for_the_next() -> None:
+    async with ScriptedReplica() as replica, ScriptedReplica() as other:
+        gateway = Gateway(settings(replica.url, other.url))
+        async with running(gateway), connected(gateway) as client:
+            (await replica.session()).abort()
+            peer = await other.session()
+            client.says("hello")
+            assert await peer.recv() == "hello"
+            assert [r.sessions for r in gateway.registry.all()] == [0, 1]
+            client.vanishes()
+
+
+async def test_under_passthrough_a_lost_replica_ends_the_session() -> None:
+    async with ScriptedReplica() as replica, ScriptedReplica() as other:
+        gateway = Gateway(settings(replica.url, other.url, session=SessionSettings(protocol="passthrough")))
+        async with running(gateway):
+            async with connected(gateway) as client:
+                (await replica.session()).abort()
+            assert client.sent[-1]["reason"] == "replica_lost"
+            assert other.upgrades == []
+
+
+@pytest.mark.parametrize(("policy", "ends"), [("keep", False), ("close", True)])
+async def test_sessions_of_an_unhealthy_replica_and_no_others_are_treated_by_the_policy(
+    policy: Literal["keep", "close"], ends: bool
+) -> None:
+    async with ScriptedReplica() as replica, ScriptedReplica() as other:
+        session = SessionSettings(protocol="passthrough", on_unhealthy=policy)
+        gateway = Gateway(settings(replica.url, other.url, limit=1, session=session))
+        async with running(gateway), connected(gateway) as first:
+            await replica.session()
+            async with connected(gateway) as second:
+                peer = await other.session()
+                gateway.registry.note_failure(gateway.registry.all()[0], failure_threshold=1, reason="test")
+                second.says("still here")
+                assert await peer.recv() == "still here"
+
+                async def told() -> bool:
+                    closed = [message for message in first.sent if message["type"] == "websocket.close"]
+                    return [message["reason"] for message in closed] == (["replica_lost"] if ends else [])
+
+                await eventually(told, "the first client is told, or is not")
+                first.vanishes()
+                second.vanishes()
+
+
+async def test_a_client_is_placed_by_the_key_in_its_first_message() -> None:
+    async with ScriptedReplica() as replica, ScriptedReplica() as other:
+        gateway = Gateway(settings(replica.url, other.url, affinity=AffinitySettings(key="init:client_id")))
+        chosen: dict[str, set[str]] = {}
+        async with running(gateway):
+            for client_id in [*"abcdefgh"] * 2:
+                init = json.dumps({"type": "session_init_v2", "client_id": client_id})
+                async with connected(gateway) as client:
+                    await eventually(client.sent.__len__, "it is answered first")
+                    assert gateway.registry.all()[0].sessions + gateway.registry.all()[1].sessions == 0
+                    client.says(init)
+                    async with asyncio.TaskGroup() as tasks:
+                        asked = {tasks.create_task(house.session()): house.url for house in (replica, other)}
+                        done, left = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+                        for task in left:
+                            task.cancel()
+                    (found,) = done
+                    chosen.setdefault(client_id, set()).add(asked[found])
+                    assert await found.result().recv() == init
+                    client.vanishes()
+        assert all(len(urls) == 1 for urls in chosen.values())
+        assert set.union(*chosen.values()) == {replica.url, other.url}
+
+
+async def test_a_client_may_have_so_many_sessions() -> None:
+    async with ScriptedReplica() as replica:
+        gateway = Gateway(settings(replica.url, admission=AdmissionSettings(max_sessions_per_client=1)))
+        async with running(gateway), connected(gateway) as first:
+            await replica.session()
+            async with connected(gateway) as second:
+                pass
+            assert second.sent[0]["status"] == 429
+            first.vanishes()

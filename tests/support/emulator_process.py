@@ -42,6 +42,10 @@ class EmulatorProcess(RunningProcess):
         """The replicas as the gateway's settings have them, by their names; `more` adds keys to one."""
         return [{"url": url, "name": name, **more.get(name, {})} for name, url in self.urls.items()]
 
+    def in_order(self) -> Sequence[Mapping[str, object]]:
+        """The same, with a primary: the first one is asked first, then the others in order."""
+        return self.settings(**{next(iter(self.urls)): {"primary": True}})
+
     async def replica(self, name: str) -> dict[str, Any]:
         """What the control API says of a replica."""
         return dict(await self._call("GET", f"/replicas/{name}"))
@@ -53,6 +57,21 @@ class EmulatorProcess(RunningProcess):
     async def restart(self, name: str) -> None:
         await self._call("POST", f"/replicas/{name}/restart")
 
+    async def pause(self, name: str) -> None:
+        """The replica stands still; by SIGSTOP where it is a process of its own."""
+        await self._call("POST", f"/replicas/{name}/pause")
+
+    async def resume(self, name: str) -> None:
+        await self._call("POST", f"/replicas/{name}/resume")
+
+    async def lift(self, name: str, fault: str) -> None:
+        """The fault stands no longer."""
+        await self._call("DELETE", f"/replicas/{name}/faults/{fault}")
+
+    async def struck(self, name: str, fault: str) -> int:
+        """How many opportunities the fault has taken on the replica."""
+        return int((await self.replica(name))["faults"][fault]["struck"])
+
     async def arm(self, name: str, fault: str, **fields: object) -> None:
         """The fault stands on the replica."""
         await self._call("PUT", f"/replicas/{name}/faults/{fault}", fields)
@@ -60,6 +79,11 @@ class EmulatorProcess(RunningProcess):
     async def reset(self) -> None:
         """No faults, every replica running."""
         await self._call("POST", "/reset")
+
+    async def events(self, name: str) -> list[dict[str, Any]]:
+        """What the replica saw and did, oldest first."""
+        page = await self._call("GET", f"/events?replica={name}&limit=10000")
+        return list(page["events"])
 
     async def sessions_total(self) -> dict[str, int]:
         """Sessions that each replica has had."""

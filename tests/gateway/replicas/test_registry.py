@@ -8,15 +8,16 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from gateway.replicas.model import Replica, ReplicaEndpoint, ReplicaHealth, ReplicaStatus
-from gateway.replicas.registry import (
-    Lease,
+from gateway.replicas.events import (
+    PlaceFreed,
+    PlacesWithdrawn,
     RegistryEvent,
     ReplicaGone,
     ReplicaJoined,
-    ReplicaRegistry,
     StatusChanged,
 )
+from gateway.replicas.model import Replica, ReplicaEndpoint, ReplicaHealth, ReplicaStatus
+from gateway.replicas.registry import Lease, ReplicaRegistry
 from tests.support.manual_clock import ManualClock
 
 A, B, C = (ReplicaEndpoint(f"http://{name}:8000", name) for name in "abc")
@@ -260,14 +261,16 @@ def test_listeners_hear_of_every_change_until_they_unsubscribe() -> None:
     registry.reconcile([B])
     assert heard == [
         StatusChanged(A.url, ReplicaStatus.UNKNOWN, ReplicaStatus.HEALTHY, "health check passed"),
+        PlaceFreed(A.url),
         StatusChanged(A.url, ReplicaStatus.HEALTHY, ReplicaStatus.UNHEALTHY, "answered 500"),
         ReplicaJoined(B.url),
+        PlacesWithdrawn(A.url),
         ReplicaGone(A.url),
     ]
     unsubscribe()
     unsubscribe()
     registry.reconcile([C])
-    assert len(heard) == 4
+    assert len(heard) == 6
 
 
 def test_evidence_about_a_replica_that_is_gone_concerns_nobody() -> None:

@@ -6,10 +6,12 @@ import httpx
 import pytest
 
 from gateway import ReplicaEndpoint, ReplicaRegistry, RouterConfig, build_router_app
+from gateway.replicas.outlier import OutlierPolicy
 from tests.support.manual_clock import ManualClock
 
 A = ReplicaEndpoint("http://a:8000/", "a", primary=True, weight=2.0, max_sessions=4)
 B = ReplicaEndpoint("http://b:8000")
+C = ReplicaEndpoint("http://c:8000")
 
 
 @pytest.fixture
@@ -47,6 +49,9 @@ async def test_status_lists_replicas_as_unknown_before_the_first_round(
         "pending_sessions": 0,
         "max_sessions": None,
         "weight": 1.0,
+        "refusing": False,
+        "ejected": False,
+        "ramp": 1.0,
     }
     assert (body["draining"], body["sessions"]) == (False, 0)
 
@@ -67,6 +72,28 @@ async def test_status_shows_what_the_registry_has(
     assert (first["active_sessions"], first["pending_sessions"], first["max_sessions"]) == (1, 1, 4)
     assert (second["status"], second["consecutive_failures"], second["draining"]) == ("unhealthy", 1, True)
     assert body["sessions"] == 2
+
+
+async def test_status_shows_who_is_left_out_for_a_while_and_who_starts_slowly() -> None:
+    clock = ManualClock()
+    registry = ReplicaRegistry(
+        [A, B, C], clock=clock, slow_start_seconds=10.0, outlier=OutlierPolicy(consecutive_losses=1)
+    )
+    for replica in registry.all():
+        registry.note_failure(replica, failure_threshold=1, reason="down")
+        registry.note_success(replica, recovery_threshold=1, latency_ms=1.0)
+    registry.mark_full(A.url, 2.0)
+    registry.blame(B.url)
+    clock.jump(1.5)
+    app = build_router_app(RouterConfig(replicas=[A, B, C]), registry=registry)
+    transport = httpx.ASGITransport(app)  # type: ignore[arg-type] # httpx wants plain mappings
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+        replicas = (await client.get("/status")).json()["replicas"]
+    assert [(one["refusing"], one["ejected"], one["ramp"]) for one in replicas] == [
+        (True, False, 0.15),
+        (False, True, 0.15),
+        (False, False, 0.15),
+    ]
 
 
 async def test_replica_sessions_are_what_monitor_pages_poll(

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from gateway.session.asgi_door import CAPABILITIES
 from gateway.session.downstream import Capabilities, DownstreamListener, OpeningRequest
-from gateway.session.events import Closed, Event
-from gateway.session.upstream import Upstream, UpstreamListener
+from gateway.session.events import Closed, Event, Message
+from gateway.session.upstream import CLOSE_TIMEOUT_SECONDS, Upstream, UpstreamListener
 from tests.gateway.session.requests import request
 
 PINGING = Capabilities(pings=True, client_reasons=True, largest_frame_bytes=None)
@@ -44,11 +44,13 @@ class FakeDoor:
         assert self.refusal is None, "refused once"
         assert not self.accepted
         self.refusal = (status, dict(headers), body)
+        await asyncio.sleep(0)
 
     async def accept(self, listener: DownstreamListener, subprotocol: str | None) -> None:
         assert not self.accepted, "accepted once"
         assert self.refusal is None
         self.listener, self.subprotocol = listener, subprotocol
+        await asyncio.sleep(0)
         if self.accepting is not None:
             raise self.accepting
 
@@ -74,6 +76,11 @@ class FakeDoor:
         assert self.listener is not None
         self.listener.downstream_event(event)
 
+    @property
+    def texts(self) -> list[str | bytes]:
+        """Payloads that the client was sent."""
+        return [event.data for event in self.sent if isinstance(event, Message)]
+
 
 class FakeUpstream(Upstream):
     """A replica's connection that stands on nothing. What the session does to it is in its fields."""
@@ -91,6 +98,7 @@ class FakeUpstream(Upstream):
         self.awaited = False
         """Whether the session waited for its close handshake."""
         self._chosen = subprotocol
+        self._over = False
 
     @property
     def subprotocol(self) -> str | None:
@@ -102,8 +110,13 @@ class FakeUpstream(Upstream):
 
     def listen(self, listener: UpstreamListener) -> None:
         self.session = listener
+        self.calls.append("listen")
         for event in self.early:
-            listener.upstream_event(event)
+            self.says(event)
+
+    def mute(self) -> None:
+        super().mute()
+        self.session = self._listener
 
     def send(self, event: Event) -> None:
         if not (self.sent and isinstance(self.sent[-1], Closed)):
@@ -117,11 +130,26 @@ class FakeUpstream(Upstream):
 
     def abort(self) -> None:
         self.cut = True
+        asyncio.get_running_loop().call_soon(self._is_over)
 
     async def closed(self) -> None:
         self.awaited = True
+        goodbye = self._over or (bool(self.sent) and isinstance(self.sent[-1], Closed))
+        await asyncio.sleep(0 if goodbye else CLOSE_TIMEOUT_SECONDS)
+        self._is_over()
 
     def says(self, event: Event) -> None:
         """The replica says this."""
         assert self.session is not None
-        self.session.upstream_event(event)
+        if not self._over:
+            self._over = isinstance(event, Closed)
+            self.session.upstream_event(event)
+
+    @property
+    def texts(self) -> list[str | bytes]:
+        """Payloads that the replica was sent."""
+        return [event.data for event in self.sent if isinstance(event, Message)]
+
+    def _is_over(self) -> None:
+        if self.session is not None:
+            self.says(Closed(None))

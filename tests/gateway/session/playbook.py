@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Self
 
 from gateway.errors import SessionEnded
-from gateway.session.core import Command, Commands, SessionCore
+from gateway.session.core import Command, Commands, SessionCore, UnhealthyPolicy
 from gateway.session.events import Event
 
 
@@ -32,6 +32,26 @@ class Playbook:
     def replica(self, event: Event) -> Self:
         """The replica says `event`."""
         return self._next(f"replica says {event}", lambda: self._core.from_replica(event))
+
+    def attached(self, replica: str, name: str | None = None) -> Self:
+        """The replica with this URL took the session; it is called `name`, or like the URL."""
+        return self._next(f"attached to {replica}", lambda: self._core.attached(replica, name or replica))
+
+    def unavailable(self, cause: SessionEnded) -> Self:
+        """No replica is to be had."""
+        return self._next(f"no replica: {type(cause).__name__}", lambda: self._core.unavailable(cause))
+
+    def queued(self, position: int, depth: int) -> Self:
+        """The client waits."""
+        return self._next(f"queued at {position}", lambda: self._core.queued(position, depth))
+
+    def unhealthy(self, policy: UnhealthyPolicy) -> Self:
+        """The replica turned unhealthy."""
+        return self._next(f"unhealthy, {policy}", lambda: self._core.unhealthy(policy))
+
+    def stalled(self) -> Self:
+        """The replica was silent for too long inside a segment."""
+        return self._next("stalled", self._core.stalled)
 
     def fails(self, cause: SessionEnded) -> Self:
         """The shell ends the session for `cause`."""

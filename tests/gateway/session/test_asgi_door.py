@@ -10,17 +10,15 @@ from typing import Any
 import pytest
 
 from gateway.session.asgi_door import (
-    HIGH_WATER_BYTES,
-    LOW_WATER_BYTES,
     MAX_HELD_MESSAGES,
-    MAX_UNWATCHED_BYTES,
     QUIET_SECONDS,
     QUIET_TIMEOUT_SECONDS,
     AsgiDoor,
     opening_request,
 )
+from gateway.session.asgi_writer import HIGH_WATER_BYTES, LOW_WATER_BYTES, MAX_UNWATCHED_BYTES
 from gateway.session.events import Closed, Event, Message, Ping, Pong
-from tests.gateway.session.asgi_server import SCOPE, Server
+from tests.gateway.session.asgi_server import SCOPE, EagerServer, Server
 from tests.gateway.session.virtual_time import VirtualTimeLoop
 from tests.support.manual_clock import settle
 
@@ -58,13 +56,25 @@ async def opened(
         ready.set()
         await ended.wait()
 
-    door = AsgiDoor(SCOPE, server.receive, server.send)
+    door = AsgiDoor(server.scope, server.receive, server.send)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(door.run(serve))
         await ready.wait()
         await settle()
         yield door
         ended.set()
+
+
+@pytest.fixture(params=[Server, EagerServer])
+def new_server(request: pytest.FixtureRequest) -> type[Server]:
+    """Either of the servers that there are."""
+    kind: type[Server] = request.param
+    return kind
+
+
+@pytest.fixture
+async def server(new_server: type[Server]) -> Server:
+    return new_server()
 
 
 def no_task_is_left() -> bool:
@@ -91,7 +101,7 @@ async def test_a_refusal_is_an_http_answer() -> None:
         await door.refuse(503, [(b"retry-after", b"7")], b"busy")
         assert not door.accepted
 
-    await AsgiDoor(SCOPE, server.receive, server.send).run(serve)
+    await AsgiDoor(server.scope, server.receive, server.send).run(serve)
     assert server.sent == [
         {
             "type": "websocket.http.response.start",
@@ -219,8 +229,7 @@ async def test_a_clients_end_waits_its_turn_behind_a_held_message() -> None:
 # -- sending
 
 
-async def test_what_is_sent_arrives_in_order_and_kind_with_the_close_last() -> None:
-    server = Server()
+async def test_what_is_sent_arrives_in_order_and_kind_with_the_close_last(server: Server) -> None:
     async with opened(server) as door:
         server.stops_taking()
         for event in (
@@ -250,16 +259,16 @@ async def test_what_is_sent_arrives_in_order_and_kind_with_the_close_last() -> N
         (Closed(1000, "é" * 100), 1000, "é" * 61),
     ],
 )
-async def test_only_legal_closes_go_on_the_wire(closed: Closed, code: int, reason: str) -> None:
-    server = Server()
+async def test_only_legal_closes_go_on_the_wire(
+    server: Server, closed: Closed, code: int, reason: str
+) -> None:
     async with opened(server) as door:
         door.send(closed)
         await door.flushed()
         assert server.sent[-1] == {"type": "websocket.close", "code": code, "reason": reason}
 
 
-async def test_pings_do_not_exist_on_this_wire() -> None:
-    server = Server()
+async def test_pings_do_not_exist_on_this_wire(server: Server) -> None:
     async with opened(server) as door:
         assert not door.capabilities.pings
         door.send(Ping())
@@ -268,8 +277,10 @@ async def test_pings_do_not_exist_on_this_wire() -> None:
         assert len(server.sent) == 1
 
 
-async def test_a_client_that_does_not_read_pauses_the_session_and_reading_on_resumes_it() -> None:
-    server, listener = Server(), Listener()
+async def test_a_client_that_does_not_read_pauses_the_session_and_reading_on_resumes_it(
+    server: Server,
+) -> None:
+    listener = Listener()
     async with opened(server, listener) as door:
         server.stops_taking()
         for _ in range(HIGH_WATER_BYTES // len(CHUNK)):
@@ -290,8 +301,8 @@ async def test_a_client_that_does_not_read_pauses_the_session_and_reading_on_res
         assert server.delivered == [CHUNK] * (HIGH_WATER_BYTES // len(CHUNK) + 2)
 
 
-async def test_a_stall_lasts_since_the_last_progress() -> None:
-    server, loop = Server(), asyncio.get_running_loop()
+async def test_a_stall_lasts_since_the_last_progress(server: Server) -> None:
+    loop = asyncio.get_running_loop()
     async with opened(server) as door:
         assert door.stalled_since is None
         server.stops_taking()
@@ -311,8 +322,7 @@ async def test_a_stall_lasts_since_the_last_progress() -> None:
         assert door.stalled_since is None
 
 
-async def test_flushed_waits_for_the_client_and_can_be_given_up() -> None:
-    server = Server()
+async def test_flushed_waits_for_the_client_and_can_be_given_up(server: Server) -> None:
     async with opened(server) as door:
         await door.flushed()
         server.stops_taking()
@@ -325,8 +335,8 @@ async def test_flushed_waits_for_the_client_and_can_be_given_up() -> None:
         assert server.delivered == ["a"]
 
 
-async def test_dropping_leaves_only_the_close() -> None:
-    server, listener = Server(), Listener()
+async def test_dropping_leaves_only_the_close(server: Server) -> None:
+    listener = Listener()
     async with opened(server, listener) as door:
         server.stops_taking()
         for _ in range(10):
@@ -340,8 +350,7 @@ async def test_dropping_leaves_only_the_close() -> None:
         assert server.sent[-1] == {"type": "websocket.close", "code": 1008, "reason": "slow_consumer"}
 
 
-async def test_a_close_behind_dropped_messages_arrives_too() -> None:
-    server = Server()
+async def test_a_close_behind_dropped_messages_arrives_too(server: Server) -> None:
     async with opened(server) as door:
         server.stops_taking()
         door.send(Message("1"))
@@ -354,8 +363,7 @@ async def test_a_close_behind_dropped_messages_arrives_too() -> None:
         assert [message["type"] for message in server.sent[1:]] == ["websocket.send", "websocket.close"]
 
 
-async def test_nothing_is_sent_to_a_client_that_has_gone() -> None:
-    server = Server()
+async def test_nothing_is_sent_to_a_client_that_has_gone(server: Server) -> None:
     async with opened(server) as door:
         server.vanishes()
         await settle()
@@ -366,8 +374,8 @@ async def test_nothing_is_sent_to_a_client_that_has_gone() -> None:
         assert len(server.sent) == 1
 
 
-async def test_a_client_that_goes_while_it_is_sent_to_holds_nobody_up() -> None:
-    server, listener = Server(), Listener()
+async def test_a_client_that_goes_while_it_is_sent_to_holds_nobody_up(server: Server) -> None:
+    listener = Listener()
     async with opened(server, listener) as door:
         server.stops_taking()
         for data in "123":
@@ -380,16 +388,15 @@ async def test_a_client_that_goes_while_it_is_sent_to_holds_nobody_up() -> None:
         assert door.stalled_since is None
         server.takes()
         await settle()
-        assert server.delivered == ["1"], "only what was under way"
+        assert server.delivered in ([], ["1"]), "at most what was under way"
     assert no_task_is_left()
 
 
-async def test_little_is_sent_while_a_vanished_client_would_go_unnoticed() -> None:
-    server = Server()
+async def test_little_is_sent_while_a_vanished_client_would_go_unnoticed(server: Server) -> None:
     messages = 2 * MAX_UNWATCHED_BYTES // len(CHUNK)
     async with opened(server) as door:
         door.pause_reading()
-        server.says("1", "2")
+        server.says(*"12345")
         await settle()
         assert server.pending_receives == 0
         for _ in range(messages):
@@ -403,14 +410,15 @@ async def test_little_is_sent_while_a_vanished_client_would_go_unnoticed() -> No
 
 
 @pytest.mark.parametrize("held", [0, 1])
-async def test_a_watched_client_is_sent_to_without_end_though_it_is_not_listened_to(held: int) -> None:
+async def test_a_watched_client_is_sent_to_without_end_though_it_is_not_listened_to(
+    server: Server, held: int
+) -> None:
     """A replica that sends all it has before it reads again must not wait for itself."""
-    server = Server()
     async with opened(server) as door:
         door.pause_reading()
         server.says(*["held"] * held)
         await settle()
-        assert server.pending_receives == 1
+        assert server.pending_receives >= 1
         messages = 3 * MAX_UNWATCHED_BYTES // len(CHUNK)
         for _ in range(messages):
             door.send(Message(CHUNK))
@@ -419,15 +427,14 @@ async def test_a_watched_client_is_sent_to_without_end_though_it_is_not_listened
         assert server.delivered_bytes == messages * len(CHUNK)
 
 
-async def test_what_was_sent_while_watched_does_not_count_as_unwatched() -> None:
-    server = Server()
+async def test_what_was_sent_while_watched_does_not_count_as_unwatched(server: Server) -> None:
     async with opened(server) as door:
         for _ in range(2 * MAX_UNWATCHED_BYTES // len(CHUNK)):
             door.send(Message(CHUNK))
         await door.flushed()
         before = server.delivered_bytes
         door.pause_reading()
-        server.says("1", "2")
+        server.says(*"12345")
         await settle()
         door.send(Message(CHUNK))
         async with asyncio.timeout(60):
@@ -486,7 +493,7 @@ async def test_a_cancelled_session_leaves_no_task(serve: Any) -> None:
     server = Server()
     if serve is _waits_for_the_connect:
         await server.receive()
-    door = AsgiDoor(SCOPE, server.receive, server.send)
+    door = AsgiDoor(server.scope, server.receive, server.send)
     task = asyncio.create_task(door.run(lambda door: serve(server, door)))
     await settle()
     task.cancel()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway import errors
 from gateway.errors import SessionEnded
-from gateway.session.core import Command, End, PassthroughCore, Side, ToClient, ToReplica
+from gateway.session.core import Command, End, PassthroughCore, Side, ToClient, ToReplica, message_for
 from gateway.session.events import Closed, Event, Message, Ping, Pong
 from tests.gateway.session.playbook import Playbook
 
@@ -22,7 +22,13 @@ ANSWER = Message(b"\x00media")
 
 
 def playbook(cap_bytes: int = CAP_BYTES) -> Playbook:
-    return Playbook(PassthroughCore(cap_bytes))
+    return Playbook(attached_core(cap_bytes))
+
+
+def attached_core(cap_bytes: int = CAP_BYTES) -> PassthroughCore:
+    core = PassthroughCore(cap_bytes)
+    assert core.attached("http://a:1", "a") == ()
+    return core
 
 
 def error(code: str, *, retryable: bool, message: str) -> dict[str, Any]:
@@ -79,7 +85,7 @@ def test_a_client_that_vanished_is_told_to_the_replica_as_going_away() -> None:
 
 
 def test_a_lost_replica_is_told_in_band_before_it_spoke() -> None:
-    core = PassthroughCore(CAP_BYTES)
+    core = attached_core()
     message, *rest = core.from_replica(Closed(None))
     assert isinstance(message, ToClient)
     assert isinstance(message.event, Message)
@@ -131,7 +137,7 @@ def test_a_message_at_the_cap_passes(data: str | bytes) -> None:
 
 
 def test_the_cap_counts_bytes_not_characters() -> None:
-    (command, *_) = PassthroughCore(10).from_client(Message("é" * 6))
+    (command, *_) = attached_core(10).from_client(Message("é" * 6))
     assert command == ToClient(Closed(1009, "message_too_big"))
 
 
@@ -171,7 +177,7 @@ def test_the_shells_causes_are_told_to_both_sides(
     message: dict[str, Any] | None,
     replica_spoke: bool,
 ) -> None:
-    core = PassthroughCore(CAP_BYTES)
+    core = attached_core()
     if replica_spoke:
         core.from_replica(ANSWER)
     told = list(core.fail(cause))
@@ -185,6 +191,70 @@ def test_the_shells_causes_are_told_to_both_sides(
         ToReplica(to_replica),
         End(Side.GATEWAY, cause.close_code, cause.close_reason),
     ]
+
+
+def test_what_a_client_says_early_waits_for_the_replica() -> None:
+    core = PassthroughCore(CAP_BYTES)
+    play = Playbook(core).client(HELLO).client(ANSWER).expect()
+    assert core.backlog_bytes == HELLO.size_bytes + ANSWER.size_bytes
+    play.attached("http://a:1").expect(ToReplica(HELLO), ToReplica(ANSWER)).over()
+    assert core.backlog_bytes == 0
+
+
+@pytest.mark.parametrize("closed", [Closed(None), Closed(1000, "bye")])
+def test_a_client_that_leaves_early_has_nobody_to_be_told(closed: Closed) -> None:
+    core = PassthroughCore(CAP_BYTES)
+    (
+        Playbook(core)
+        .client(HELLO).expect()
+        .client(closed).expect(End(Side.CLIENT, closed.code, closed.reason or ""))
+        .attached("http://a:1").expect()
+        .over()
+    )  # fmt: skip
+    assert core.backlog_bytes == 0
+
+
+def test_a_client_that_waits_hears_its_place_in_the_queue() -> None:
+    (
+        Playbook(PassthroughCore(CAP_BYTES))
+        .queued(1, 2).expect(ToClient(Message('{"type": "queue_status", "position": 1, "queue_depth": 2}')))
+        .attached("http://a:1").expect()
+        .queued(0, 1).expect()
+        .over()
+    )  # fmt: skip
+
+
+def test_no_replica_for_an_early_client_is_told_in_band() -> None:
+    core = PassthroughCore(CAP_BYTES)
+    message, *rest = core.unavailable(errors.NoHealthyReplica())
+    assert message == ToClient(Message(errors_text(errors.NoHealthyReplica())))
+    assert rest == [
+        ToClient(Closed(1013, "no_healthy_replica")),
+        End(Side.GATEWAY, 1013, "no_healthy_replica"),
+    ]
+
+
+def errors_text(cause: SessionEnded) -> str:
+    text = message_for(cause)
+    assert text is not None
+    return text
+
+
+def test_an_unhealthy_replica_keeps_its_session_unless_told_to_close_it() -> None:
+    (
+        playbook()
+        .replica(ANSWER).expect(ToClient(ANSWER))
+        .unhealthy("keep").expect()
+        .unhealthy("drain").expect()
+        .stalled().expect()
+        .unhealthy("close")
+        .expect(
+            ToClient(Closed(1011, "replica_lost")),
+            ToReplica(Closed(1001, "replica_lost")),
+            End(Side.GATEWAY, 1011, "replica_lost"),
+        )
+        .over()
+    )  # fmt: skip
 
 
 messages = st.builds(Message, st.text(max_size=40) | st.binary(max_size=CAP_BYTES + 20))
@@ -215,7 +285,7 @@ def answer(core: PassthroughCore, speaker: Side, said: Event | SessionEnded) -> 
 
 @given(st.lists(st.tuples(st.booleans(), st.builds(Message, st.text(max_size=20) | st.binary(max_size=20)))))
 def test_any_sequence_of_messages_passes_unchanged_and_in_order(said: list[tuple[bool, Message]]) -> None:
-    core = PassthroughCore(CAP_BYTES)
+    core = attached_core()
     passed: list[Command] = []
     for by_client, message in said:
         passed += core.from_client(message) if by_client else core.from_replica(message)
@@ -225,7 +295,7 @@ def test_any_sequence_of_messages_passes_unchanged_and_in_order(said: list[tuple
 @given(st.lists(lines, max_size=12))
 def test_after_an_end_nothing_comes_out(script: list[Line]) -> None:
     ended = False
-    for _, commands in answers(PassthroughCore(CAP_BYTES), script):
+    for _, commands in answers(attached_core(), script):
         assert not (ended and commands)
         ends = [index for index, command in enumerate(commands) if isinstance(command, End)]
         assert ends in ([], [len(commands) - 1]), "an End is the last of its commands"
@@ -235,9 +305,9 @@ def test_after_an_end_nothing_comes_out(script: list[Line]) -> None:
 @given(st.lists(lines, max_size=12))
 def test_each_side_gets_at_most_one_close_and_nothing_after_it(script: list[Line]) -> None:
     closed: set[type] = set()
-    for _, commands in answers(PassthroughCore(CAP_BYTES), script):
+    for _, commands in answers(attached_core(), script):
         for command in commands:
-            if isinstance(command, End):
+            if not isinstance(command, ToClient | ToReplica):
                 continue
             assert type(command) not in closed
             if isinstance(command.event, Closed):
@@ -246,13 +316,13 @@ def test_each_side_gets_at_most_one_close_and_nothing_after_it(script: list[Line
 
 @given(st.lists(lines, max_size=12))
 def test_a_side_that_did_not_close_itself_is_told_before_the_end(script: list[Line]) -> None:
-    for (speaker, said), commands in answers(PassthroughCore(CAP_BYTES), script):
+    for (speaker, said), commands in answers(attached_core(), script):
         if not commands or not isinstance(commands[-1], End):
             continue
         told = {
             type(command)
             for command in commands
-            if not isinstance(command, End) and isinstance(command.event, Closed)
+            if isinstance(command, ToClient | ToReplica) and isinstance(command.event, Closed)
         }
         if not (speaker is Side.CLIENT and isinstance(said, Closed)):
             assert ToClient in told
@@ -263,7 +333,7 @@ def test_a_side_that_did_not_close_itself_is_told_before_the_end(script: list[Li
 @given(st.lists(lines, max_size=12))
 def test_the_gateway_says_nothing_of_its_own_once_the_replica_has_spoken(script: list[Line]) -> None:
     spoke = False
-    for (speaker, said), commands in answers(PassthroughCore(CAP_BYTES), script):
+    for (speaker, said), commands in answers(attached_core(), script):
         for command in commands:
             if isinstance(command, ToClient) and isinstance(command.event, Message):
                 assert not spoke or (speaker is Side.REPLICA and command.event is said)

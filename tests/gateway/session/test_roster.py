@@ -8,6 +8,7 @@ import pytest
 
 from gateway.errors import GatewayRestarting, SessionEnded
 from gateway.session import roster as module
+from gateway.session.core import UnhealthyPolicy
 from gateway.session.roster import Roster
 from tests.gateway.session.virtual_time import VirtualTimeLoop
 from tests.support.manual_clock import settle
@@ -18,7 +19,9 @@ LOOPS = {"virtual": VirtualTimeLoop}
 class Session:
     """An open session that ends `lingers_seconds` after it was told to."""
 
-    def __init__(self, lingers_seconds: float = 0) -> None:
+    def __init__(self, lingers_seconds: float = 0, *, waiting: bool = False) -> None:
+        self.waiting = waiting
+        self.unhealthy_policies: list[UnhealthyPolicy] = []
         self.causes: list[SessionEnded] = []
         self.told_at: float | None = None
         self.over = asyncio.Event()
@@ -30,13 +33,19 @@ class Session:
         self.told_at = loop.time()
         loop.call_later(self._lingers_seconds, self.over.set)
 
+    def unhealthy(self, policy: UnhealthyPolicy) -> None:
+        self.unhealthy_policies.append(policy)
 
-async def hold(roster: Roster, session: Session, opens_after: float = 0) -> None:
+
+async def hold(
+    roster: Roster, session: Session, opens_after: float = 0, *, replica: str | None = None
+) -> None:
     """One session's life in the roster."""
     with roster.entry() as entry:
         if opens_after:
             await asyncio.sleep(opens_after)
-        entry.opened(session)
+        entry.opened(session, has_replica=not session.waiting)
+        entry.replica = replica
         await session.over.wait()
 
 
@@ -114,6 +123,68 @@ async def test_a_session_that_opens_during_the_drain_is_ended_at_the_deadline() 
         await settle()
         await roster.drain(timeout_seconds=30, spread_seconds=2)
     assert session.told_at == before + 30
+
+
+async def test_sessions_that_wait_for_a_replica_are_ended_at_once() -> None:
+    loop, roster = asyncio.get_running_loop(), Roster()
+    before = loop.time()
+    waiting, moves, served = Session(waiting=True), Session(), Session()
+    async with asyncio.TaskGroup() as tasks:
+        for session in (waiting, moves, served):
+            tasks.create_task(hold(roster, session))
+        await settle()
+        moves.waiting = True
+        await roster.drain(timeout_seconds=30, spread_seconds=0)
+    assert [session.told_at for session in (waiting, moves, served)] == [before, before, before + 30]
+    assert {type(cause) for cause in waiting.causes} == {GatewayRestarting}
+
+
+@pytest.mark.parametrize(("waiting", "ends_after"), [(True, 10), (False, 30)])
+async def test_a_session_that_opens_during_the_drain_and_waits_is_ended_at_once(
+    waiting: bool, ends_after: float
+) -> None:
+    loop, roster, session = asyncio.get_running_loop(), Roster(), Session(waiting=waiting)
+    before = loop.time()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(hold(roster, session, opens_after=10))
+        await settle()
+        await roster.drain(timeout_seconds=30, spread_seconds=0)
+    assert session.told_at == before + ends_after
+
+
+async def test_an_unhealthy_replica_is_told_to_exactly_its_sessions() -> None:
+    roster, on_a, on_b, nowhere = Roster(), [Session(), Session()], Session(), Session()
+    async with asyncio.TaskGroup() as tasks:
+        for session in on_a:
+            tasks.create_task(hold(roster, session, replica="http://a"))
+        tasks.create_task(hold(roster, on_b, replica="http://b"))
+        tasks.create_task(hold(roster, nowhere))
+        still_opens = tasks.create_task(hold(roster, Session(), opens_after=1000))
+        await settle()
+        roster.unhealthy("http://a", "close")
+        roster.unhealthy("http://c", "close")
+        assert [session.unhealthy_policies for session in on_a] == [["close"]] * 2
+        assert on_b.unhealthy_policies == nowhere.unhealthy_policies == []
+        still_opens.cancel()
+        for session in (*on_a, on_b, nowhere):
+            session.over.set()
+
+
+async def test_sessions_may_end_while_they_are_told() -> None:
+    roster = Roster()
+    with roster.entry() as first, roster.entry() as second:
+
+        class Ends(Session):
+            def unhealthy(self, policy: UnhealthyPolicy) -> None:
+                super().unhealthy(policy)
+                first.replica = second.replica = None
+
+        sessions = Ends(), Ends()
+        for entry, session in zip((first, second), sessions, strict=True):
+            entry.opened(session, has_replica=True)
+            entry.replica = "http://a"
+        roster.unhealthy("http://a", "drain")
+        assert sum(len(session.unhealthy_policies) for session in sessions) == 1
 
 
 async def test_a_session_that_does_not_end_holds_the_drain_up_only_so_long() -> None:

@@ -292,7 +292,9 @@ async def test_an_opening_cancelled_as_it_succeeds_leaves_no_connection(replica:
     await eventually(lambda: not replica.open_sessions, "every session has ended")
 
 
-async def test_a_first_frame_glued_to_the_101_is_kept_for_the_listener() -> None:
+def glued(*parts: bytes) -> Callable[[bytes], bytes]:
+    """An answer of 101 with the replica's first frames right behind it."""
+
     def answer(head: bytes) -> bytes:
         found = re.search(rb"(?i)sec-websocket-key: (\S+)", head)
         assert found is not None
@@ -300,12 +302,34 @@ async def test_a_first_frame_glued_to_the_101_is_kept_for_the_listener() -> None
         return (
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             b"Sec-WebSocket-Accept: " + base64.b64encode(digest) + b"\r\n\r\n"
-        ) + frames(Opcode.TEXT, [b"at once"])
+        ) + b"".join(frames(Opcode.TEXT, [part]) for part in parts)
 
-    async with answering(answer, asyncio.Event()) as port, connected(port) as upstream:
+    return answer
+
+
+async def test_a_first_frame_glued_to_the_101_is_kept_for_the_listener() -> None:
+    async with answering(glued(b"at once"), asyncio.Event()) as port, connected(port) as upstream:
         listener = Listener()
         upstream.listen(listener)
         assert await listener.next() == Message("at once")
+
+
+async def test_a_listener_that_drops_the_replica_at_its_first_word_hears_no_second_one() -> None:
+    class Drops(Listener):
+        def upstream_event(self, event: Event) -> None:
+            super().upstream_event(event)
+            upstream.mute()
+
+    ended = asyncio.Event()
+    async with answering(glued(b"refused", b"too late"), ended) as port, connected(port) as upstream:
+        upstream.pause_writing()
+        listener = Drops()
+        upstream.listen(listener)
+        upstream.resume_writing()
+        upstream.abort()
+        await ended.wait()
+        assert await listener.next() == Message("refused")
+        assert (listener.waiting.qsize(), listener.flow) == (0, [])
 
 
 async def test_early_messages_and_an_early_end_wait_for_the_listener(replica: ScriptedReplica) -> None:
@@ -314,7 +338,6 @@ async def test_early_messages_and_an_early_end_wait_for_the_listener(replica: Sc
         await peer.send("1")
         await peer.send(b"2")
         await peer.close(1013, "session_rejected")
-        await peer.ended()
         listener = Listener()
         upstream.listen(listener)
         assert [await listener.next() for _ in range(3)] == [
@@ -322,6 +345,7 @@ async def test_early_messages_and_an_early_end_wait_for_the_listener(replica: Sc
             Message(b"2"),
             Closed(1013, "session_rejected"),
         ]
+        await peer.ended()
 
 
 # -- messages

@@ -191,3 +191,48 @@ def test_the_nearest_deadline_sets_the_next_look(
 ) -> None:
     silences, last_message_at = change()
     assert next_check(100, LIMITS, last_message_at=last_message_at, silences=silences) == pytest.approx(at)
+
+
+STALLS = replace(LIMITS, segment_stall_seconds=8)
+
+
+@pytest.mark.parametrize(
+    ("limits", "stalled_at", "at"),
+    [
+        (LIMITS, None, 115.0),
+        (LIMITS, 104.0, 104.0),
+        (STALLS, None, 102.0),
+        (STALLS, 101.0, 101.0),
+        (STALLS, 108.0, 102.0),
+        (STALLS, 99.0, 100.05),
+    ],
+    ids=[
+        "no segment",
+        "a segment alone",
+        "one may begin",
+        "its deadline is near",
+        "its deadline is far, another may begin",
+        "overdue already",
+    ],
+)
+def test_a_segments_deadline_is_met_and_its_beginning_is_not_missed(
+    limits: Limits, stalled_at: float | None, at: float
+) -> None:
+    found = next_check(100, limits, last_message_at=100, silences=[], stalled_at=stalled_at)
+    assert found == pytest.approx(at)
+
+
+@given(times, limits, st.none() | seconds, times, st.none() | times, st.lists(silences, max_size=2))
+def test_no_deadline_ahead_is_slept_through_with_segments_either(
+    now: float,
+    limits: Limits,
+    stall_seconds: float | None,
+    last_message_at: float,
+    stalled_at: float | None,
+    silences: list[Silence],
+) -> None:
+    limits = replace(limits, segment_stall_seconds=stall_seconds)
+    at = next_check(now, limits, last_message_at=last_message_at, silences=silences, stalled_at=stalled_at)
+    assert at >= now + 0.05
+    assert stalled_at is None or at <= max(stalled_at, now + 0.05)
+    assert stall_seconds is None or at <= now + max(stall_seconds / 4, 0.05)

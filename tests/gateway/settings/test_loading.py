@@ -10,9 +10,18 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from gateway.affinity import Affinity
 from gateway.errors import SettingsInvalid
 from gateway.replicas.model import ReplicaEndpoint, RouterConfig
-from gateway.settings import RouterSettings, SessionSettings, Settings, inspect, load
+from gateway.replicas.outlier import OutlierPolicy
+from gateway.settings import (
+    AdmissionSettings,
+    RouterSettings,
+    SessionSettings,
+    Settings,
+    inspect,
+    load,
+)
 
 SEED_BLOCK = """\
 router:
@@ -172,7 +181,7 @@ def test_the_defaults_are_those_of_the_manual(tmp_path: Path) -> None:
     settings = load(REPLICAS, tmp_path)
     assert settings.session == SessionSettings(
         paths=("/v1/stream", "/ws"),
-        protocol="passthrough",
+        protocol="streaming",
         connect_timeout_seconds=5,
         connect_attempts=3,
         idle_timeout_seconds=300,
@@ -180,14 +189,41 @@ def test_the_defaults_are_those_of_the_manual(tmp_path: Path) -> None:
         ping_timeout_seconds=10,
         slow_consumer_timeout_seconds=60,
         max_message_bytes=67108864,
+        resume=True,
+        resume_attempts=3,
+        max_state_bytes=16777216,
+        snapshot_every=1,
+        on_unhealthy="keep",
+        segment_stall_seconds=None,
     )
     assert settings.selection.policy == "priority"
-    assert settings.admission.max_sessions == 1000
+    assert settings.selection.slow_start_seconds == 0
+    assert settings.placed_by() == Affinity("none")
+    assert settings.outlier.policy() == OutlierPolicy(5, 30, 300, 0.5)
+    assert settings.admission == AdmissionSettings(
+        max_sessions=1000, queue_size=100, queue_timeout_seconds=30, max_sessions_per_client=None
+    )
     assert (settings.drain.timeout_seconds, settings.drain.spread_seconds) == (30, 2)
     assert settings.clients.allowed_origins == ("*",)
     assert settings.router.health_policy() == settings.router.health_policy().from_config(
         settings.router.config()
     )
+
+
+@pytest.mark.parametrize(
+    ("policy", "key", "expected"),
+    [
+        ("rendezvous", "none", Affinity("client_ip")),
+        ("rendezvous", "query:room", Affinity("query", "room")),
+        ("weighted", "none", Affinity("none")),
+        ("weighted", "header:X-Room", Affinity("header", "x-room")),
+    ],
+)
+def test_rendezvous_without_a_key_goes_by_the_address(
+    tmp_path: Path, policy: str, key: str, expected: Affinity
+) -> None:
+    environ = REPLICAS | {"GATEWAY_SELECTION__POLICY": policy, "GATEWAY_AFFINITY__KEY": key}
+    assert load(environ, tmp_path).placed_by() == expected
 
 
 def test_values_arrive_in_their_types(tmp_path: Path) -> None:

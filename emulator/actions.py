@@ -1,0 +1,64 @@
+"""PURE. What a replica does in a session, step by step: decided by the script, done by the shell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .messages import ServerMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a text message."""
+
+    message: ServerMessage
+
+
+@dataclass(frozen=True, slots=True)
+class SendMedia:
+    """Send a binary message."""
+
+    data: bytes
+    segment_idx: int
+    chunk: int
+    """-1 is the initialisation part, then counted from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Let this much time pass: the GPU is at work."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class WaitUntilReady:
+    """Let time pass until the replica has warmed up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close the session with this code and reason."""
+
+    code: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """End the TCP connection without a close frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Come to a place at which a fault may strike."""
+
+    point: Literal["segment_start", "segment", "segment_end", "snapshot"]
+    segment_idx: int
+    """Of the segment, or of the next one."""
+    prompt: str = ""
+    """Of the segment that starts."""
+
+
+Action = Send | SendMedia | Wait | WaitUntilReady | Close | Drop | Reach

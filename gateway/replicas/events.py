@@ -1,0 +1,46 @@
+"""PURE. What changes about replicas, as the registry tells it to those who listen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.replicas.model import ReplicaStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaJoined:
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaGone:
+    """The replica was removed, and its last lease has ended."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatusChanged:
+    url: str
+    before: ReplicaStatus
+    after: ReplicaStatus
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceFreed:
+    """The replica may take a session that it could not take before: a lease ended, it became healthy, its
+    limit rose, it is no longer draining, removed, refusing or ejected. It may still be full.
+    """
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlacesWithdrawn:
+    """The replica takes no new session: somebody drains it, or it was removed."""
+
+    url: str
+
+
+RegistryEvent = ReplicaJoined | ReplicaGone | StatusChanged | PlaceFreed | PlacesWithdrawn
