@@ -40,14 +40,6 @@ unread.
 QUIET_TIMEOUT_SECONDS = 0.75
 """How long a close waits for that at most."""
 
-QUIET_SECONDS = 0.25
-"""A close is sent once the client has said nothing for this long. The server cuts the connection right behind
-it, and where something of the client's is still under way, a reset makes its system throw away our last words
-unread.
-"""
-QUIET_TIMEOUT_SECONDS = 0.75
-"""How long a close waits for that at most."""
-
 _ABORTED = 1005
 """What Granian reports for a client that vanished; a close frame without a code arrives as 1000."""
 
@@ -238,18 +230,6 @@ class AsgiDoor:
             self._close_timer.cancel()
         self._quieting_since = None
         self._quiet.set()
-
-    async def _quiet(self) -> None:
-        """Return once the client is quiet, has left, or has been waited for long enough; it is read
-        meanwhile."""
-        self.resume_reading()
-        give_up_at = self._loop.time() + QUIET_TIMEOUT_SECONDS
-        while not self._gone:
-            now = self._loop.time()
-            wait = min(self._heard_at + QUIET_SECONDS, give_up_at) - now
-            if wait <= 0:
-                return
-            await asyncio.sleep(wait)
 
     def _deliver_held(self) -> None:
         assert self._listener is not None
