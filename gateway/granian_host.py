@@ -29,6 +29,7 @@ from typing import Any, NoReturn, Protocol
 
 from gateway.errors import RuntimeRefused
 from gateway.logs import configure, log_line
+from gateway.routes.stream import NoSessionHere
 from gateway.runtime import Resolved
 from gateway.session.asgi_door import WIRE, Wire
 from gateway.settings import Settings, bindable_or_exit
@@ -167,11 +168,21 @@ def _drain_on_signals(drainable: Drainable) -> None:
 
         stop = WorkerSignal()
         drain = SignalledDrain(loop, drainable, stop.set)
+        inherited = [signal.getsignal(signum) for signum in SIGNALS]
         for signum in SIGNALS:
             loop.add_signal_handler(signum, drain.signalled)
+        if any(_was_signalled(handler) for handler in inherited):
+            loop.call_soon(drain.signalled)
         return stop
 
     _signals.set_loop_signals = set_loop_signals
+
+
+def _was_signalled(inherited: Any) -> bool:
+    """Whether a termination signal came between the fork and now: it ran the main process's handler, which
+    the worker inherited, and which marks there a copy of the main process's server that nobody reads.
+    """
+    return bool(getattr(getattr(inherited, "__self__", None), "interrupt_signal", False))
 
 
 class SignalledDrain:
@@ -219,7 +230,7 @@ def hosted(settings: Settings, runtime: Resolved) -> HostedApp:
     for warning in runtime.warnings:
         logger.warning(log_line("runtime_doubtful", mode=runtime.mode.value, message=warning))
     gateway = Gateway(settings)
-    return HostedApp(gateway.app, gateway)
+    return HostedApp(NoSessionHere(gateway.app, settings.session.paths), gateway)
 
 
 def serve(settings: Settings, runtime: Resolved, *, workers: int = 1) -> None:

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.support.expectations import refusal
-from tests.support.gateway_process import GatewayProcess, Launch
+from tests.support.gateway_process import LAUNCHES, GatewayProcess, Launch
 from tests.support.peer import Ending, Peer, PeerEndedError
 from tests.support.raw_client import HandshakeRefusedError, connect, raw_client
 from tests.support.scripted_replica import ScriptedReplica
@@ -204,6 +204,17 @@ async def test_without_sessions_a_signal_ends_it_at_once(tmp_path: Path, replica
     async with GatewayProcess(tmp_path, [replica.url], settings=PATIENT) as gateway:
         gateway.send_signal(signal.SIGTERM)
         assert await gateway.wait(15) == 0, gateway.output()
+
+
+@pytest.mark.parametrize("launch", LAUNCHES)
+async def test_a_signal_that_comes_while_the_worker_starts_is_not_lost(
+    tmp_path: Path, replica: ScriptedReplica, launch: Launch
+) -> None:
+    async with GatewayProcess(tmp_path, [replica.url], launch=launch, wait_for=None) as gateway:
+        await eventually(lambda: "Spawning worker-1" in gateway.output(), "the worker is being started")
+        gateway.send_signal(signal.SIGTERM)
+        # Before the worker is this program at all, the signal simply ends it.
+        assert await gateway.wait(20) in (0, 1), gateway.output()
 
 
 async def test_a_session_in_the_middle_of_opening_is_not_lost_to_a_drain(

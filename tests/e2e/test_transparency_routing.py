@@ -117,6 +117,15 @@ async def test_a_replicas_word_on_the_clients_rights_is_final(tmp_path: Path, st
         assert second.upgrades == []
 
 
+@pytest.mark.parametrize("path", ["/nope", "/", "/healthz", "/schema", "/V1/STREAM", "/v1/stream/more"])
+async def test_a_path_without_sessions_is_a_404(tmp_path: Path, path: str) -> None:
+    async with ScriptedReplica() as replica, GatewayProcess(tmp_path, [replica.url]) as gateway:
+        refused = await refusal(gateway.port, path)
+        assert refused.status == 404
+        assert b"session.paths" in refused.body
+        assert replica.upgrades == []
+
+
 async def test_after_the_attempts_the_last_status_counts(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         answers = [503, 500, 429, 503]
