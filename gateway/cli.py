@@ -20,6 +20,7 @@ from gateway.logs import escape, hide_passwords
 from gateway.runtime import refuse_unsupported
 from gateway.settings import (
     complain,
+    first_of,
     inspect,
     load_or_exit,
     long_running_steps,
@@ -102,7 +103,7 @@ def serve(workers: int) -> int:
 def check(environ: Mapping[str, str], directory: Path, out: TextIO) -> int:
     """Print what the gateway would run with, and complain of everything that keeps it from starting."""
     inspection = inspect(environ, directory)
-    complaints = [str(problem) for problem in inspection.problems]
+    complaints = first_of([str(problem) for problem in inspection.problems])
     runtime = resolve_runtime(inspection.settings, environ)
     # The mode is judged beside broken settings, unless it is one of them.
     if not any(problem.key in ("runtime.mode", "runtime") for problem in inspection.problems):

@@ -32,6 +32,7 @@ from gateway.settings.settings import Settings, masked
 from gateway.settings.startup import (
     bindable_or_exit,
     complain,
+    first_of,
     load_or_exit,
     long_running_steps,
     resolve_runtime,
@@ -58,6 +59,7 @@ __all__ = [
     "Settings",
     "bindable_or_exit",
     "complain",
+    "first_of",
     "inspect",
     "load",
     "load_or_exit",

@@ -15,8 +15,8 @@ from pydantic_core import ErrorDetails
 
 from gateway.settings.sections import later_in, section_in
 from gateway.settings.settings import Broken, Settings, broken_rules
-from gateway.settings.tree import Path, Tree, dotted, with_value, without
-from gateway.settings.words import did_you_mean, in_words, listed, shown
+from gateway.settings.tree import REMOVED, Path, Tree, dotted, with_changes
+from gateway.settings.words import MOST_GUESSES, did_you_mean, in_words, listed, shown
 
 LATER_VALUES: Mapping[str, frozenset[str]] = {
     "fleet.backend": frozenset({"memory", "redis"}),
@@ -48,7 +48,7 @@ def check(tree: Tree, known_bad: Iterable[Path] = ()) -> Checked:
     broken: dict[Broken, None] = {}
     for key in tree:
         if key not in Settings.model_fields:
-            broken[(key,), f"is not a setting{did_you_mean(key, Settings.model_fields)}"] = None
+            broken[(key,), _no_setting(key, Settings, guess=len(broken) < MOST_GUESSES)] = None
     sections: dict[str, Any] = {}
     for name, field in Settings.model_fields.items():
         section = section_in(field.annotation)
@@ -58,13 +58,14 @@ def check(tree: Tree, known_bad: Iterable[Path] = ()) -> Checked:
                 break
             except ValidationError as error:
                 found = error.errors(include_url=False)
-            repaired = tree
+            wrong: dict[Path, None] = {}
             for details in found:
                 place = _place((name, *details["loc"]))
                 failed.add(place.setting)
                 if not any(place.told[: len(path)] == path for path in silent):
-                    broken[place.told, _told(details, place)] = None
-                repaired = _put_back(repaired, place.setting)
+                    broken[place.told, _told(details, place, guess=len(broken) < MOST_GUESSES)] = None
+                wrong[place.setting] = None
+            repaired = _put_back(tree, wrong)
             # Each round removes what it complained of; a round that cannot would go on for ever.
             tree = repaired if repaired != tree else {**tree, name: {}}
     # Not validated: that would keep the rules, and they are what is to be told.
@@ -114,13 +115,17 @@ def _entry_model(annotation: Any) -> type[BaseModel] | None:
     return section_in(get_args(annotation)[0]) if get_origin(annotation) is tuple else None
 
 
-def _told(details: ErrorDetails, place: _Place) -> str:
+def _no_setting(key: str, holder: type[BaseModel], *, guess: bool) -> str:
+    return f"is not a setting{did_you_mean(key, holder.model_fields) if guess else ''}"
+
+
+def _told(details: ErrorDetails, place: _Place, *, guess: bool) -> str:
     kind, value = details["type"], details["input"]
     key = str(place.setting[-1]) if place.setting else ""
     if kind in _NO_SUCH_KEY and place.holder is not None:
         if key in later_in(place.holder):
             return _NOT_YET
-        return f"is not a setting{did_you_mean(key, place.holder.model_fields)}"
+        return _no_setting(key, place.holder, guess=guess)
     if kind == "literal_error":
         return _choice(dotted(place.setting), value, tuple(map(str, get_args(place.annotation))))
     secret = any(place.setting[: len(path)] == path for path in _SECRETS)
@@ -137,17 +142,20 @@ def _choice(key: str, value: object, choices: tuple[str, ...]) -> str:
     return f"{allowed}, not {shown(value)}"
 
 
-def _put_back(tree: Tree, setting: Path) -> Tree:
-    """`tree` with the default for `setting`. A replica has none for its URL, and gets one that breaks no
-    rule.
+def _put_back(tree: Tree, wrong: Iterable[Path]) -> Tree:
+    """`tree` with the default for each setting of `wrong`. A replica has none for its URL, and gets one that
+    breaks no rule.
     """
-    match setting:
-        case ("router", "replicas", int(index)):
-            return with_value(tree, setting, {"url": _stand_in(index)})
-        case ("router", "replicas", int(index), "url"):
-            return with_value(tree, setting, _stand_in(index))
-        case _:
-            return without(tree, setting)
+    changes: dict[Path, object] = {}
+    for setting in wrong:
+        match setting:
+            case ("router", "replicas", int(index)):
+                changes[setting] = {"url": _stand_in(index)}
+            case ("router", "replicas", int(index), "url"):
+                changes[setting] = _stand_in(index)
+            case _:
+                changes[setting] = REMOVED
+    return with_changes(tree, changes)
 
 
 def _stand_in(index: int) -> str:

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from gateway.errors import Problem
 from gateway.settings.sections import later_in, section_in
 from gateway.settings.tree import Path, Tree, dotted, with_value
-from gateway.settings.words import did_you_mean
+from gateway.settings.words import MOST_GUESSES, did_you_mean
 
 PREFIX = "GATEWAY_"
 CONFIG = "GATEWAY_CONFIG"
@@ -62,7 +62,8 @@ def read_environment(environ: Mapping[str, str], model: type[BaseModel]) -> Vari
             continue
         annotation = _annotation_at(model, path) if name == name.upper() else None
         if annotation is None and not _is_later(model, path):
-            found.problems.append(Problem(name, "", _unknown(name, path, model)))
+            guess = len(found.problems) < MOST_GUESSES
+            found.problems.append(Problem(name, "", _unknown(name, path, model, guess=guess)))
             continue
         found.names[path] = name
         try:
@@ -127,14 +128,14 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"has {name}, which is not JSON")
 
 
-def _unknown(name: str, path: Path, model: type[BaseModel]) -> str:
+def _unknown(name: str, path: Path, model: type[BaseModel], *, guess: bool) -> str:
     for length in range(len(path) - 1, 0, -1):
         holder = _annotation_at(model, path[:length])
         if get_origin(holder) in (tuple, dict):
             whole = PREFIX + "__".join(str(part) for part in path[:length]).upper()
             return f"is not a setting: set {whole} as a whole, as JSON"
     known = (PREFIX + "__".join(setting).upper() for setting in _settings(model))
-    return f"is not a setting{did_you_mean(name, known)}"
+    return f"is not a setting{did_you_mean(name, known) if guess else ''}"
 
 
 def _settings(model: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

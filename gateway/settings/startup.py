@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from gateway.errors import RuntimeRefused, SettingsInvalid
@@ -18,6 +18,8 @@ from gateway.logs import escape
 from gateway.runtime import LongRunningStep, Resolved, refuse_unsupported, resolve
 from gateway.settings.loading import load
 from gateway.settings.settings import Settings
+
+_MOST_TOLD = 50
 
 
 def load_or_exit(environ: Mapping[str, str] | None = None, directory: Path | None = None) -> Settings:
@@ -30,7 +32,7 @@ def load_or_exit(environ: Mapping[str, str] | None = None, directory: Path | Non
             os.environ if environ is None else environ, Path.cwd() if directory is None else directory
         )
     except SettingsInvalid as invalid:
-        complain(str(problem) for problem in invalid.problems)
+        complain(first_of([str(problem) for problem in invalid.problems]))
         raise SystemExit(1) from None
 
 
@@ -83,6 +85,12 @@ def long_running_steps(settings: Settings) -> tuple[LongRunningStep, ...]:
     # Compared as text: the type knows no other backend yet, and this line must not wait for one.
     in_fleet = str(settings.fleet.backend) != "none"
     return (*always, LongRunningStep.FLEET_MEMBERSHIP) if in_fleet else always
+
+
+def first_of(messages: Sequence[str]) -> list[str]:
+    """As many of `messages` as somebody reads, and how many more there are."""
+    left = len(messages) - _MOST_TOLD
+    return [*messages[:_MOST_TOLD], f"... and {left} more"] if left > 0 else list(messages)
 
 
 def complain(messages: Iterable[str]) -> None:

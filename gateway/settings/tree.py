@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 Path = tuple[str | int, ...]
 """A place in the configuration: `("router", "replicas", 0, "url")`."""
@@ -69,3 +69,46 @@ def _without(tree: Any, path: Path) -> Any:
             return [_without(item, rest) if at == first else item for at, item in enumerate(tree)]
         case _:
             return tree
+
+
+REMOVED: Final = object()
+"""In place of a value in `with_changes`: the key is to go."""
+
+
+def with_changes(tree: Tree, changes: Mapping[Path, object]) -> Tree:
+    """`tree` with each of `changes`, in time that grows with the two and not with their product.
+
+    A change of what is not there, and the removal of an entry of a list, does nothing.
+    """
+    changed = dict(tree)
+    own = {id(changed)}  # what has been copied already
+    for path, value in changes.items():
+        holder: Any = changed
+        for part in path[:-1]:
+            inner = _entry(holder, part)
+            if not isinstance(inner, dict | list):
+                break
+            if id(inner) not in own:
+                inner = inner.copy()
+                own.add(id(inner))
+                holder[part] = inner
+            holder = inner
+        else:
+            _change(holder, path[-1], value)
+    return changed
+
+
+def _entry(holder: Any, part: str | int) -> Any:
+    if isinstance(holder, dict):
+        return holder.get(part)
+    return holder[part] if isinstance(part, int) and part < len(holder) else None
+
+
+def _change(holder: Any, last: str | int, value: object) -> None:
+    if isinstance(holder, dict):
+        if value is not REMOVED:
+            holder[last] = value
+        else:
+            holder.pop(last, None)
+    elif value is not REMOVED and isinstance(last, int) and last < len(holder):
+        holder[last] = value

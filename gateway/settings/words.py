@@ -15,6 +15,9 @@ STARTER = """\
         - url: http://127.0.0.1:9101"""
 """The least that starts, indented as one block so that it can be copied as it stands."""
 
+MOST_GUESSES = 200
+"""Misspelt keys for which the nearest one is looked up. It takes a while, and nobody reads that many."""
+
 _TEXT_SHOWN = 60
 
 

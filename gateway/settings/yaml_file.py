@@ -8,7 +8,9 @@ text may be a token.
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
@@ -21,8 +23,12 @@ from gateway.settings.words import STARTER
 
 _LONG_QUOTE = re.compile(r"'(?!<)[^']{5,}'")
 _MERGE = "tag:yaml.org,2002:merge"
+_MOST_BYTES = 256 * 1024
 _MOST_NODES = 100_000
 """Far above any real configuration; aliases of aliases reach it with a few lines of text."""
+
+
+_NO_FILE = "is a device, a pipe or a socket; name a regular file"
 
 
 class _Unreadable(Exception):
@@ -57,17 +63,39 @@ def read_yaml_file(path: FilePath, *, shown_as: str) -> YamlFile:
 
 def _text(path: FilePath) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return _content(path).decode("utf-8-sig")
     except FileNotFoundError:
         raise _Unreadable("there is no such file") from None
-    except IsADirectoryError:
-        raise _Unreadable("is a directory; name a YAML file") from None
+    except BlockingIOError:  # such as /proc/kmsg, which calls itself a regular file
+        raise _Unreadable(_NO_FILE) from None
     except UnicodeDecodeError as error:
         raise _Unreadable(f"is not UTF-8 text (at byte {error.start + 1}); save it as UTF-8") from None
     except OSError as error:
         raise _Unreadable(f"cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise _Unreadable(f"is not the name of a file: {error}") from None
+
+
+def _content(path: FilePath) -> bytes:
+    """The bytes of a regular file, never more than a configuration has, and without waiting for any."""
+    kind = path.stat()
+    if stat.S_ISDIR(kind.st_mode):
+        raise _Unreadable("is a directory; name a YAML file")
+    if not stat.S_ISREG(kind.st_mode):
+        if os.path.samestat(kind, os.stat(os.devnull)):
+            return b""
+        raise _Unreadable(_NO_FILE)
+    with open(path, "rb", buffering=0, opener=_open_without_waiting) as file:
+        content = bytearray()
+        while len(content) <= _MOST_BYTES and (piece := os.read(file.fileno(), _MOST_BYTES + 1)):
+            content += piece
+    if len(content) > _MOST_BYTES:
+        raise _Unreadable(f"is above {_MOST_BYTES // 1024} KiB, which is too large for a configuration")
+    return bytes(content)
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _fill(file: YamlFile, text: str) -> None:

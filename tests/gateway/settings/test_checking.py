@@ -16,7 +16,7 @@ from gateway.settings.checking import check
 from gateway.settings.environment import Variables, read_environment
 from gateway.settings.loading import FileSource
 from gateway.settings.sections import Section
-from gateway.settings.tree import dotted, value_at, with_value, without
+from gateway.settings.tree import REMOVED, dotted, value_at, with_changes, with_value, without
 
 
 def names(model: type[BaseModel]) -> set[str]:
@@ -95,6 +95,8 @@ def test_trees_are_changed_in_copies() -> None:
     assert with_value({"a": 1}, ("a", "b"), 2) == {"a": 1}
     assert without(tree, ("a", "b", 0, "c")) == {"a": {"b": [{}, 2]}}
     assert without(tree, ("a", "z")) == tree
+    changes = {("a", "b", 0, "c"): REMOVED, ("a", "b", 1): 3, ("a", "z"): REMOVED, ("q", "r"): 1}
+    assert with_changes(tree, changes) == {"a": {"b": [{}, 3]}}
     assert value_at(tree, ("a", "b", 1)) == 2
     assert value_at(tree, ("a", "b", 7, "c")) is None
     assert tree == {"a": {"b": [{"c": 1}, 2]}}

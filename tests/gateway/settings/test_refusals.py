@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,31 @@ def test_a_file_that_is_named_but_missing_is_refused_even_with_replicas_in_the_e
 def test_a_directory_is_refused(tmp_path: Path) -> None:
     [problem] = inspect({"GATEWAY_CONFIG": str(tmp_path)}, tmp_path).problems
     assert "is a directory" in problem.message
+
+
+def test_what_is_no_regular_file_is_refused_without_waiting_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for named in ("pipe", "/dev/zero", "/dev/tty"):
+        [problem] = inspect({"GATEWAY_CONFIG": named}, tmp_path).problems
+        assert (problem.source, "name a regular file" in problem.message) == (named, True)
+
+
+def test_the_null_device_is_an_empty_file(tmp_path: Path) -> None:
+    [problem] = inspect({"GATEWAY_CONFIG": os.devnull}, tmp_path).problems
+    assert "is empty" in problem.message
+
+
+def test_a_file_that_is_far_too_large_is_not_read(tmp_path: Path) -> None:
+    [problem] = problems(tmp_path, "#" * (256 * 1024) + "\n")
+    assert "is above 256 KiB" in problem.message
+    assert problems(tmp_path, GOOD + "#" * (256 * 1024 - len(GOOD))) == []
+
+
+def test_thousands_of_unknown_keys_are_all_found_and_some_are_guessed_at(tmp_path: Path) -> None:
+    many = "".join(f"  prt{number}: 1\n" for number in range(10_000))
+    found = problems(tmp_path, f"router:\n  replicas: [{{url: 'http://a:1'}}]\n{many}")
+    assert len(found) == 10_000
+    assert 0 < sum("did you mean" in one.message for one in found) <= 200
 
 
 def test_a_key_that_is_given_twice_is_refused_with_both_lines(tmp_path: Path) -> None:

@@ -24,6 +24,17 @@ def test_each_problem_is_a_line_and_the_status_is_1(
     assert all(line.startswith("gateway: GATEWAY_") for line in lines)
 
 
+def test_of_many_problems_the_first_are_told_and_the_rest_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gateway.yaml").write_text("".join(f"x{number}: 1\n" for number in range(60)))
+    with pytest.raises(SystemExit):
+        load_or_exit(REPLICAS, tmp_path)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 51
+    assert lines[-1] == "gateway: ... and 10 more"
+
+
 def test_a_key_cannot_move_the_cursor_of_a_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
