@@ -132,6 +132,11 @@ class Admission:
         self._turns += 1
         return Turn(self._turns)
 
+    def starts(self, turn: Turn) -> None:
+        """The time that `turn` may wait runs from now on, if it did not before."""
+        if turn.deadline is None:
+            turn.deadline = self._clock.monotonic() + self._queue_timeout_seconds
+
     def is_over(self, turn: Turn) -> bool:
         """Whether the time that `turn` may wait has passed, wherever its session has been meanwhile."""
         return turn.deadline is not None and self._clock.monotonic() >= turn.deadline
@@ -215,8 +220,8 @@ class Admission:
             draw=self._rng.random(),
         )
         turn.known = True
-        if turn.deadline is None:
-            turn.deadline = self._clock.monotonic() + self._queue_timeout_seconds
+        self.starts(turn)
+        assert turn.deadline is not None
         behind = next(reversed(self._line), 0) < turn.number
         place = self._line[turn.number] = _Place(waiter, turn.deadline)
         if not behind:

@@ -20,8 +20,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from types import ModuleType
@@ -51,6 +53,9 @@ KEEP_ORDER = ("serve_str", "serve_str_uds")
 """The worker's methods under which one thread serves a connection (`--runtime-mode st`), so that its sends
 run in the order in which they began. Under `mt` any thread takes the next one.
 """
+
+STOP_SECONDS = 3.0
+"""How long the worker may take to stop once no session is left."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -167,7 +172,12 @@ def _drain_on_signals(drainable: Drainable) -> None:
         from granian._granian import WorkerSignal
 
         stop = WorkerSignal()
-        drain = SignalledDrain(loop, drainable, stop.set)
+
+        def stop_worker() -> None:
+            stop.set()
+            _exit_in_time()
+
+        drain = SignalledDrain(loop, drainable, stop_worker)
         inherited = [signal.getsignal(signum) for signum in SIGNALS]
         for signum in SIGNALS:
             loop.add_signal_handler(signum, drain.signalled)
@@ -176,6 +186,13 @@ def _drain_on_signals(drainable: Drainable) -> None:
         return stop
 
     _signals.set_loop_signals = set_loop_signals
+
+
+def _exit_in_time() -> None:
+    """End the worker even if Granian waits on: it does for clients that have sent half a request."""
+    last_resort = threading.Timer(STOP_SECONDS, os._exit, (0,))
+    last_resort.daemon = True
+    last_resort.start()
 
 
 def _was_signalled(inherited: Any) -> bool:

@@ -252,6 +252,10 @@ class Ahead(Writer):
             except Exception as error:  # noqa: BLE001  # whatever it is, `run` raises it
                 self._fail(error)
             else:
+                if not hasattr(sending, "done"):
+                    # Granian's answer for a connection that it knows to be gone, before `receive` tells.
+                    self.end()
+                    return
                 self._under_way.append(_UnderWay(sending, size_bytes, _is_close(frame)))
         if not self._watched:
             self._look_again()

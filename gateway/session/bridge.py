@@ -159,7 +159,7 @@ class Bridge:
                 self._first_message.set_result(event)
             self.from_client.count(event)
         self._guarded(self._core.from_client, event)
-        if self._upstream is None:
+        if self._upstream is None or self._core.backlog_bytes > BACKLOG_BYTES:
             self._guarded(self._regulate_client)
 
     def downstream_paused(self) -> None:
@@ -190,6 +190,8 @@ class Bridge:
             self.fail(MessageTooBig())
             return
         self._guarded(self._core.from_replica, event)
+        if self._client_paused:
+            self._guarded(self._regulate_client)  # the replica may have been told what was kept for it
 
     def upstream_paused(self) -> None:
         self._replica_writable = False
@@ -201,10 +203,7 @@ class Bridge:
 
     def _regulate_client(self) -> Commands:
         """Read the client exactly while what it says has somewhere to go."""
-        if self._upstream is None:
-            pause = self._core.backlog_bytes > BACKLOG_BYTES
-        else:
-            pause = not self._replica_writable
+        pause = self._core.backlog_bytes > BACKLOG_BYTES or not self._replica_writable
         if pause and not self._client_paused:
             self._client_paused = True
             self._door.pause_reading()

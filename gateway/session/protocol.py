@@ -8,7 +8,7 @@ cannot be read is a message of no kind that we know, and passes too.
 from __future__ import annotations
 
 import json
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -78,7 +78,7 @@ class ReplicaMessage(Struct, frozen=True):
     """What a replica says: of every type, known or not."""
 
     type: str
-    segment_idx: int | None = None
+    segment_idx: Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)] | None = None
     prompt: str | None = None
     code: str | None = None
     retryable: bool | None = None

@@ -103,7 +103,10 @@ class ResumingCore:
         if self.ended:
             return ()
         self._now = Present(replica, name, spoke=False)
-        self._outbox.restart(self._ledger.replay())
+        try:
+            self._outbox.restart(self._ledger.replay())
+        except RecursionError:  # the init could just be read, and cannot be written again
+            return self._fail(ReplicaLost())
         return self._send()
 
     def from_client(self, event: Event) -> Commands:

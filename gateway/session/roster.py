@@ -38,6 +38,8 @@ class Entry:
     def __init__(self, roster: Roster) -> None:
         self._roster = roster
         self.session: OpenSession | None = None
+        self.opening: asyncio.Timeout | None = None
+        """What limits the search for the first replica, while the client has not been answered."""
         self.replica: str | None = None
         """URL of the replica that serves the session at the moment."""
 
@@ -109,6 +111,8 @@ class Roster:
     async def _end_all(self, spread_seconds: float) -> None:
         left = [entry.session for entry in self._entries if entry.session is not None]
         logger.warning(log_line("drain_deadline", sessions=len(self), spread_seconds=spread_seconds))
+        for opening in [entry.opening for entry in self._entries if entry.opening is not None]:
+            opening.reschedule(asyncio.get_running_loop().time())
         for session in left:
             session.fail(GatewayRestarting())
             await _within(spread_seconds / len(left), self._hurried)

@@ -82,7 +82,11 @@ class SessionService:
         with place, self.roster.entry() as entry:
             await self.fresh()
             wanted = Wanted(door.request, request_id, address, key=self.key_of(door.request, address))
-            outcome = await Session(door, self.parts, wanted, entry).run()
+            try:
+                outcome = await Session(door, self.parts, wanted, entry).run()
+            except GatewayDraining:
+                await self._refuse(door, request_id, GatewayDraining.http_status, GatewayDraining.message)
+                return
             if outcome is not None:
                 await self._decline(door, outcome, request_id)
             await self._flush(door)

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from gateway.admission import QueueFull, QueueTimeout
 from gateway.errors import (
+    GatewayDraining,
     InternalError,
     NoHealthyReplica,
     QueueTimedOut,
@@ -93,7 +94,7 @@ class Session:
             await self._accept_early()
             await self._live(None)
             return None
-        outcome = await self._parts.opener.open(self._wanted)
+        outcome = await self._open()
         if isinstance(outcome, Opened):
             await self._accept_and_live(outcome)
         elif isinstance(outcome.cause, AllFull) and self._parts.can_queue:
@@ -102,6 +103,16 @@ class Session:
         else:
             return outcome
         return None
+
+    async def _open(self) -> Opened | NotOpened:
+        """The first replica. Raises GatewayDraining when the drain's deadline comes before there is one."""
+        try:
+            async with asyncio.timeout(None) as self._entry.opening:
+                return await self._parts.opener.open(self._wanted)
+        except TimeoutError:
+            raise GatewayDraining from None
+        finally:
+            self._entry.opening = None
 
     async def _accept_early(self) -> None:
         offered = self._wanted.request.subprotocols[:1]
@@ -168,7 +179,11 @@ class Session:
 
     def _note_move(self, move: Move) -> None:
         assert self._replica is not None
-        if move.cause != "refused":
+        assert self._wanted.turn is not None
+        if move.cause == "refused":
+            # Replicas that are slow to refuse are free again before all are marked full, so it never waits.
+            self._parts.opener.admission.starts(self._wanted.turn)
+        else:
             self._wanted.turn = self._parts.opener.admission.turn(self._wanted.turn)
             self._wanted.tried.add(self._replica.url)
         line = log_line(

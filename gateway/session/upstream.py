@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 _NO_CODE_GIVEN = 1005
 
+_FIELD_VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+"""What a server lets pass as a header's value (RFC 9110, section 5.5)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
@@ -77,13 +80,14 @@ class Upstream(WSListener):
         self._transport: WSTransport | None = None
         self._listener: UpstreamListener | None = None
         self._early: list[Event] = []
-        self._parts: list[bytes] = []
-        self._parts_bytes = 0
+        self._parts: bytearray | None = None
         self._parts_type = WSMsgType.BINARY
         self._closed: Closed | None = None
         self._close_sent = False
         self._abandoned = False
         self._write_paused = False
+        self._owed_pong: bytes | None = None
+        self._ending: asyncio.Future[None] | None = None
         self.sent_bytes = 0
         """What was handed over so far, as it counts in `unsent_bytes`: with the headers of its frames."""
         self.too_big = False
@@ -207,23 +211,25 @@ class Upstream(WSListener):
             self._broken_off(transport)  # handed over although the library has refused it
         elif frame.rsv1 or frame.rsv2 or frame.rsv3:
             self._breach(1002, "reserved bits without an extension")
-        elif kind == WSMsgType.BINARY and frame.fin and not self._parts:
+        elif kind == WSMsgType.BINARY and frame.fin and self._parts is None:
             self._deliver(Message(frame.get_payload_as_bytes()))
-        elif kind == WSMsgType.TEXT and frame.fin and not self._parts:
+        elif kind == WSMsgType.TEXT and frame.fin and self._parts is None:
             self._deliver_text(frame.get_payload_as_bytes())
         elif kind in (WSMsgType.BINARY, WSMsgType.TEXT, WSMsgType.CONTINUATION):
             self._join(kind, frame)
         elif kind == WSMsgType.PONG:
             self._deliver(Pong(frame.get_payload_as_bytes()))
         elif kind == WSMsgType.PING:
-            self._deliver(Ping(frame.get_payload_as_bytes()))
+            self._answer(frame.get_payload_as_bytes())
         elif kind == WSMsgType.CLOSE:
             self._close_received(transport, frame)
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
         if transport.is_close_frame_sent and not self._close_sent:
             self._broken_off(transport)
-        self._parts.clear()
+            # Nobody may ask for the end of this connection, and its error would be told as never retrieved.
+            self._ending = asyncio.ensure_future(self._disconnected(transport))  # ends in the same step
+        self._parts = None
         self._deliver(Closed(None))
 
     def pause_writing(self) -> None:
@@ -233,8 +239,18 @@ class Upstream(WSListener):
 
     def resume_writing(self) -> None:
         self._write_paused = False
+        if self._owed_pong is not None:
+            self.send(Pong(self._owed_pong))
+            self._owed_pong = None
         if self._listener is not None:
             self._listener.upstream_resumed()
+
+    def _answer(self, ping: bytes) -> None:
+        """Send the pong, or owe it to a replica that does not read: its latest only (RFC 6455, 5.5.3)."""
+        if self._write_paused:
+            self._owed_pong = ping
+        else:
+            self.send(Pong(ping))
 
     def _broken_off(self, transport: WSTransport) -> None:
         """The library found the replica's frames in breach of the protocol and has told it: the connection is
@@ -248,22 +264,20 @@ class Upstream(WSListener):
 
     def _join(self, kind: WSMsgType, frame: WSFrame) -> None:
         if kind != WSMsgType.CONTINUATION:
-            self._parts_type = kind
-            if self._parts:
+            if self._parts is not None:
                 self._breach(1002, "new message inside a fragmented one")
                 return
-        elif not self._parts:
+            self._parts_type, self._parts = kind, bytearray()
+        elif self._parts is None:
             self._breach(1002, "continuation without a message")
             return
-        self._parts.append(frame.get_payload_as_bytes())
-        self._parts_bytes += frame.payload_size
-        if self._parts_bytes > self._max_message_bytes:
+        self._parts += frame.get_payload_as_bytes()
+        if len(self._parts) > self._max_message_bytes:
             self.too_big = True
             self._breach(1009, "message_too_big")
         elif frame.fin:
-            whole = b"".join(self._parts)
-            self._parts.clear()
-            self._parts_bytes = 0
+            whole = bytes(self._parts)
+            self._parts = None
             if self._parts_type == WSMsgType.TEXT:
                 self._deliver_text(whole)
             else:
@@ -279,8 +293,7 @@ class Upstream(WSListener):
 
     def _breach(self, code: int, reason: str) -> None:
         self.send(Closed(code, reason))
-        self._parts.clear()
-        self._parts_bytes = 0
+        self._parts = None
         self._deliver(Closed(None))
         if self._transport is not None:
             self._transport.disconnect()
@@ -289,7 +302,7 @@ class Upstream(WSListener):
         if transport.is_close_frame_sent and not self._close_sent:
             self._broken_off(transport)
             return
-        code = int(cast(int, frame.get_close_code())) or _NO_CODE_GIVEN
+        code = int(cast(int, frame.get_close_code())) if frame.payload_size else _NO_CODE_GIVEN
         reason = frame.get_close_message()
         if not self._close_sent:
             self.send(Closed(code, None))
@@ -348,7 +361,7 @@ async def connect(
                 max_frame_size=max_message_bytes,
                 websocket_handshake_timeout=timeout_seconds,
                 enable_auto_ping=False,
-                enable_auto_pong=True,
+                enable_auto_pong=False,
                 logger_name=logger,
                 # Its faster transport misses a reset that comes right behind data: the event loop stops
                 # polling after one read, and the loss shows only at the next ping.
@@ -390,4 +403,5 @@ def _kept_headers(error: picows.WSHandshakeError) -> tuple[tuple[bytes, bytes], 
         (name.strip().lower(), value.strip())
         for name, _, value in pairs
         if name.strip().lower() in (b"retry-after", b"www-authenticate")
+        and _FIELD_VALUE.fullmatch(value.strip())
     )

@@ -374,6 +374,7 @@ class StopSignal:
 
 def test_a_workers_signals_drain_it(worker: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "WorkerSignal", StopSignal)
+    monkeypatch.setattr(granian_host, "_exit_in_time", lambda: None)
     gateway = Gateway()
     hosted_in_worker(gateway)
     handlers: dict[int, Callable[[], None]] = {}
