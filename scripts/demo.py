@@ -56,8 +56,23 @@ class Stage:
 
 
 async def main() -> int:
-    """The exit status."""
+    """The exit status. The folder with the logs stays only where they may be wanted: after a failure."""
     folder = Path(tempfile.mkdtemp(prefix="streamhold-demo-"))
+    try:
+        failures = await play(folder)
+    except asyncio.CancelledError:
+        shutil.rmtree(folder)
+        raise
+    if failures:
+        print("\nNOT HELD: " + "\nNOT HELD: ".join(failures), file=sys.stderr)
+        print(f"(the logs of both programs: {folder})", file=sys.stderr)
+        return 1
+    shutil.rmtree(folder)
+    return 0
+
+
+async def play(folder: Path) -> Sequence[str]:
+    """What did not hold. No process is left, however this ends."""
     EmulatorProcess.shows_log_on_failure = False  # it would bury the words
     GatewayProcess.shows_log_on_failure = False
     emulator = EmulatorProcess(folder, *EMULATOR)
@@ -78,12 +93,7 @@ async def main() -> int:
         emulator.kill_group()
         if gateway is not None:
             gateway.kill_group()
-    if failures:
-        print("\nNOT HELD: " + "\nNOT HELD: ".join(failures), file=sys.stderr)
-        print(f"(the logs of both programs: {folder})", file=sys.stderr)
-        return 1
-    shutil.rmtree(folder)
-    return 0
+    return failures
 
 
 async def show(stage: Stage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from pathlib import Path
@@ -33,10 +34,11 @@ async def test_the_demonstration_holds_and_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_a_demonstration_that_is_stopped_leaves_no_process_behind(
+async def test_a_demonstration_that_is_stopped_leaves_nothing_behind(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    async with RunningProcess(["scripts/run"], log=tmp_path / "run.log", cwd=ROOT) as demo:
+    here = {"TMPDIR": str(tmp_path)}
+    async with RunningProcess(["scripts/run"], log=tmp_path / "run.log", cwd=ROOT, env=here) as demo:
         await demo.until(lambda: "\n1. " in demo.output(), "it has begun", timeout=40)
         started: list[psutil.Process] = demo.tree()
         assert len(started) >= 3, started
@@ -44,6 +46,7 @@ async def test_a_demonstration_that_is_stopped_leaves_no_process_behind(
         assert await demo.wait(30) == 130, demo.output()
         await eventually(lambda: not any(_alive(process) for process in started), "all of it is gone")
         assert "Traceback" not in demo.output(), demo.output()
+    assert os.listdir(tmp_path) == ["run.log"]
 
 
 def _alive(process: psutil.Process) -> bool:

@@ -21,7 +21,7 @@ from tests.support.peer import Ending, Headers, Peer, PeerEndedError
 from tests.support.raw_client import raw_client
 from tests.support.scripted_replica import Accept, ScriptedReplica
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("each_protocol")]
 
 MIB = 1 << 20
 

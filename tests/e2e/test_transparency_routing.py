@@ -19,7 +19,7 @@ from tests.support.raw_client import raw_client
 from tests.support.scripted_replica import Hang, Health, Refuse, Reset, ScriptedReplica, UpgradeAnswer
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("each_protocol")]
 
 RARE_PROBES: dict[str, object] = {
     "router__health_check__interval_seconds": 15,
@@ -149,7 +149,7 @@ async def test_no_http_answer_from_anybody_is_told_in_band(tmp_path: Path, answe
                 assert await told_in_band(client, "gpu_unavailable") == Ending(1013, "no_healthy_replica")
 
 
-# 11: another replica takes it (the refusal in band waits for the streaming protocol)
+# 11: another replica takes it
 
 
 @pytest.mark.parametrize("answer", [Refuse(503), Refuse(429), Refuse(302), Reset(), Hang()], ids=repr)
@@ -165,6 +165,39 @@ async def test_a_refused_session_opens_on_the_next_replica(tmp_path: Path, answe
                 assert await client.recv() == "only this"
                 assert await client.ended() == Ending(1000, "done")
         assert len(first.upgrades) == 1
+
+
+REJECTED = '{"type":"error","code":"session_rejected","message":"max sessions reached (1)","retryable":false}'
+INIT = '{"type":"session_init_v2","client_id":"c","x_unknown":[1,  2]}'
+PROMPT = '{"type":"segment_prompt_source","prompt":"p"}'
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["told in band", "by the close alone"])
+async def test_a_session_refused_in_band_opens_on_the_next_replica(
+    tmp_path: Path, each_protocol: str, told: bool
+) -> None:
+    async with ScriptedReplica() as first, ScriptedReplica() as second:
+        async with GatewayProcess(tmp_path, first_choice(first, second)) as gateway:
+            async with raw_client(gateway.port) as client:
+                await client.send(INIT)
+                await client.send(PROMPT)
+                refusing = await first.session()
+                assert [await refusing.recv(), await refusing.recv()] == [INIT, PROMPT]
+                if told:
+                    await refusing.send(REJECTED)
+                await refusing.close(1013, "session_rejected")
+                if each_protocol == "passthrough":
+                    # It looks at no message, and takes this one for the session's first.
+                    assert not told or await client.recv() == REJECTED
+                    assert await client.ended() == Ending(1013, "session_rejected")
+                    return
+                session = await second.session()
+                assert [await session.recv(), await session.recv()] == [INIT, PROMPT]
+                await session.send('{"type":"queue_status","position":0,"queue_depth":0}')
+                await session.close(1000, "done")
+                assert "queue_status" in str(await client.recv())
+                assert await client.ended() == Ending(1000, "done")
+            assert set((await gateway.statuses()).values()) == {"healthy"}
 
 
 async def test_a_session_is_never_retried_once_the_client_has_a_byte_of_it(tmp_path: Path) -> None:
