@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal, Protocol
 
 import msgspec
-from litestar import Controller, Response, get
+from litestar import Controller, HttpMethod, Response, route
 from litestar.datastructures import CacheControlHeader
 from litestar.di import NamedDependency
 from litestar.openapi.datastructures import ResponseSpec
@@ -16,6 +16,8 @@ from gateway.replicas.monitor import HealthMonitor
 from gateway.replicas.registry import ReplicaRegistry
 
 NOT_CACHED = CacheControlHeader(no_store=True)
+ASKED_WITH = (HttpMethod.GET, HttpMethod.HEAD)
+"""Some balancers and uptime checks ask with HEAD. The server leaves the body out then."""
 
 Reason = Literal["draining", "monitor_not_running", "first_probe_round", "no_healthy_replica"]
 
@@ -78,13 +80,14 @@ class HealthController(Controller):
 
     tags = ("health",)
 
-    @get("/healthz", cache_control=NOT_CACHED)
+    @route("/healthz", http_method=ASKED_WITH, cache_control=NOT_CACHED)
     async def healthz(self) -> Alive:
         """200 for as long as the event loop turns; looks at nothing else."""
         return Alive()
 
-    @get(
+    @route(
         "/readyz",
+        http_method=ASKED_WITH,
         cache_control=NOT_CACHED,
         responses={HTTP_503_SERVICE_UNAVAILABLE: ResponseSpec(NotReady, generate_examples=False)},
     )

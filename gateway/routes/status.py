@@ -7,13 +7,13 @@ from importlib.metadata import version
 from typing import Literal
 
 import msgspec
-from litestar import Controller, get
+from litestar import Controller, route
 from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 
 from gateway.replicas.model import Candidate, Replica
 from gateway.replicas.registry import ReplicaRegistry
-from gateway.routes.health import NOT_CACHED, Readiness
+from gateway.routes.health import ASKED_WITH, NOT_CACHED, Readiness
 from gateway.settings import Settings
 
 VERSION = version("streamhold")
@@ -103,7 +103,7 @@ class StatusController(Controller):
 
     tags = ("status",)
 
-    @get("/status", cache_control=NOT_CACHED)
+    @route("/status", http_method=ASKED_WITH, cache_control=NOT_CACHED)
     async def status(
         self,
         registry: NamedDependency[SkipValidation[ReplicaRegistry]],
@@ -118,7 +118,7 @@ class StatusController(Controller):
             replicas=[_report(replica, registry.snapshot(replica)) for replica in replicas],
         )
 
-    @get("/router/replicas/sessions", cache_control=NOT_CACHED)
+    @route("/router/replicas/sessions", http_method=ASKED_WITH, cache_control=NOT_CACHED)
     async def replica_sessions(
         self,
         registry: NamedDependency[SkipValidation[ReplicaRegistry]],

@@ -46,7 +46,7 @@ def _session_path(value: str) -> str:
         raise ValueError(f"should be a path such as /v1/stream, without a slash at its end, not {value!r}")
     if not value.isascii() or not value.isprintable() or set(value) & set(" ?#{}%\\"):
         raise ValueError(f"should be a plain path without spaces, braces, % or a query, not {value!r}")
-    if value in OWN_PATHS or value.startswith("/admin/"):
+    if value in OWN_PATHS or value.startswith(OWN_TREES):
         raise ValueError(f"{value} is one of the gateway's own paths; choose another for sessions")
     return value
 
@@ -100,6 +100,8 @@ OWN_PATHS = frozenset(
     {"/status", "/router/replicas/sessions", "/healthz", "/readyz", "/metrics", "/schema", "/admin"}
 )
 """HTTP paths of the gateway itself, which no session path may take."""
+OWN_TREES = ("/admin/", "/schema/")
+"""What lies below these is the gateway's own as well."""
 
 Number = Annotated[float, BeforeValidator(_no_boolean)]
 Whole = Annotated[int, BeforeValidator(_no_boolean)]

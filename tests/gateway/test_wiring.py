@@ -14,6 +14,7 @@ import pytest
 from litestar import Litestar
 from litestar.exceptions import WebSocketDisconnect
 from litestar.testing import TestClient
+from pydantic import ValidationError
 
 from gateway.replicas.model import ReplicaEndpoint, RouterConfig
 from gateway.replicas.registry import ReplicaRegistry
@@ -89,9 +90,26 @@ def test_other_paths_are_nobodys(idle: TestClient[Litestar]) -> None:
     assert idle.get("/nothing").status_code == 404
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/readyz?own=1", "/status"])
+def test_head_is_answered_as_get_without_the_body(idle: TestClient[Litestar], path: str) -> None:
+    head, whole = idle.head(path), idle.get(path)
+    assert (head.status_code, head.content) == (whole.status_code, b"")
+    assert head.headers == whole.headers
+
+
 def test_the_schema_describes_the_http_surface(idle: TestClient[Litestar]) -> None:
     paths = idle.get("/schema/openapi.json").json()["paths"]
     assert {"/status", "/healthz", "/readyz", "/router/replicas/sessions"} <= set(paths)
+
+
+def test_no_route_of_the_gateway_itself_can_be_a_session_path() -> None:
+    gateway = Gateway(settings(*URLS))
+    own = {route.path for route in gateway.app.routes} - set(gateway.settings.session.paths)
+    assert {"/status", "/healthz", "/schema/openapi.json", "/schema/{path:str}"} <= own
+    for path in own:
+        path = path.replace("{path:str}", "x")
+        with pytest.raises(ValidationError, match=r"own paths|without a slash at its end"):
+            SessionSettings(paths=(path,))
 
 
 def test_a_registry_that_is_given_is_the_one_that_is_used() -> None:

@@ -172,6 +172,8 @@ def test_replicas_that_cannot_be_used(tmp_path: Path, text: str, key: str, said:
         ("session.paths[0]", "[/ws/]", "slash at its end"),
         ("session.paths[0]", "['/{x}']", "braces"),
         ("session.paths[1]", "[/ws, /status]", "gateway's own"),
+        ("session.paths[0]", "[/schema/openapi.json]", "gateway's own"),
+        ("session.paths[0]", "[/schema/x]", "gateway's own"),
         ("session.protocol", "passthru", "did you mean passthrough?"),
         ("session.connect_timeout_seconds", "0", "more than 0"),
         ("session.connect_timeout_seconds", ".inf", "finite"),
