@@ -161,9 +161,14 @@ class HttpxProbe:
             await response.aclose()
         if complete:
             self._kept_alive.add(url)
-        return status_problem(response.status_code, expect_status=self._policy.expect_status) or body_problem(
-            body, complete=complete, expect_body=self._policy.expect_body
-        )
+        status = status_problem(response.status_code, expect_status=self._policy.expect_status)
+        if status is not None or not self._policy.expect_body:
+            return status
+        coding = response.headers.get("content-encoding", "identity").strip()
+        if body and coding.lower() not in ("", "identity"):
+            # It was not asked for, and what the body says cannot be known.
+            return f"its health body has the content coding {_short(coding)}"
+        return body_problem(body, complete=complete, expect_body=self._policy.expect_body)
 
     def _new_transport(self) -> httpx.AsyncHTTPTransport:
         if self._ssl_context is None:

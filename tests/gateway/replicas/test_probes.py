@@ -165,6 +165,20 @@ async def test_a_body_of_exactly_the_bound_is_judged() -> None:
     assert reason == 'its health body says status "warming"'
 
 
+@pytest.mark.parametrize("coding", ["gzip", "GZIP", "x-made-up, identity"])
+async def test_a_body_that_cannot_be_read_is_not_ready_unless_it_does_not_count(coding: str) -> None:
+    body = gzip.compress(b'{"status": "warming"}')
+    serve = keep_answering(answer(body, headers=f"Content-Encoding: {coding}\r\n".encode()))
+    assert await verdict(serve) == f"its health body has the content coding {coding}"
+    assert await verdict(serve, policy=HealthPolicy(expect_body={})) is None
+
+
+async def test_a_coding_that_is_none_or_of_no_body_is_fine() -> None:
+    plain = answer(b'{"status": "ok"}', headers=b"Content-Encoding: Identity\r\n")
+    assert await verdict(keep_answering(plain)) is None
+    assert await verdict(keep_answering(answer(b"", headers=b"Content-Encoding: gzip\r\n"))) is None
+
+
 async def test_a_compressed_body_is_not_asked_for_and_not_unpacked() -> None:
     heads: list[bytes | None] = []
 
@@ -172,7 +186,7 @@ async def test_a_compressed_body_is_not_asked_for_and_not_unpacked() -> None:
         heads.append(await exchange.request())
         await exchange.send(answer(gzip.compress(b"0" * 10_000_000), headers=b"Content-Encoding: gzip\r\n"))
 
-    assert await verdict(serve) is None
+    assert await verdict(serve) == "its health body has the content coding gzip"
     assert heads[0] is not None
     assert b"Accept-Encoding: identity" in heads[0]
 
