@@ -134,21 +134,29 @@ class ReplicaEndpoint:
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Each field that cannot be used, with what is wrong about it."""
-        if problem := url_problem(self.url):
+        # The types are looked at as well: a Python program may hand in anything.
+        if not isinstance(self.url, str):
+            yield "url", f"replica URL must be text, as in http://host:8000, not {self.url!r}"
+        elif problem := url_problem(self.url):
             yield "url", f"replica URL {problem}"
-        if not (math.isfinite(self.weight) and self.weight >= 0):
-            yield "weight", f"the weight of a replica must be a finite number of 0 or more, not {self.weight}"
-        if self.max_sessions is not None and self.max_sessions < 1:
+        if self.name is not None and not _is_name(self.name):
+            yield "name", f"the name of a replica must be printable text and not blank, not {self.name!r}"
+        if not (_is_finite(self.weight) and self.weight >= 0):
+            yield (
+                "weight",
+                f"the weight of a replica must be finite and 0 or more, not {self.weight!r}",
+            )
+        if self.max_sessions is not None and not (_is_whole(self.max_sessions) and self.max_sessions >= 1):
             yield (
                 "max_sessions",
-                f"max_sessions must be 1 or more, not {self.max_sessions}; without it: no limit",
+                f"max_sessions must be 1 or more, not {self.max_sessions!r}; without it: no limit",
             )
 
 
 def replicas_problems(replicas: list[ReplicaEndpoint]) -> Iterator[str]:
     """What is wrong with the replicas as a set: duplicates, and more than one primary."""
     seen_urls: dict[str, str] = {}
-    seen_names: set[str] = set()
+    seen_names: dict[str, ReplicaEndpoint] = {}
     for endpoint in replicas:
         key = normalised_url(endpoint.url)
         if key in seen_urls:
@@ -156,10 +164,14 @@ def replicas_problems(replicas: list[ReplicaEndpoint]) -> Iterator[str]:
             spelling = "" if first == endpoint.url else f" (the same as {first!r})"
             yield f"Duplicate replica URL {endpoint.url!r}{spelling}"
         seen_urls.setdefault(key, endpoint.url)
-        if endpoint.name and endpoint.name in seen_names:
-            yield f"Duplicate replica name {endpoint.name!r}"
-        if endpoint.name:
-            seen_names.add(endpoint.name)
+        # One that has no name is called host:port, and another may have that for its name.
+        name = endpoint.display_name
+        other = seen_names.setdefault(name, endpoint)
+        if other is endpoint or (not (other.name or endpoint.name) and normalised_url(other.url) == key):
+            continue
+        nameless = next((one for one in (other, endpoint) if not one.name), None)
+        called = f": {nameless.url!r} has no name and is called so" if nameless else ""
+        yield f"Duplicate replica name {name!r}{called}"
     primaries = [endpoint.url for endpoint in replicas if endpoint.primary]
     if len(primaries) > 1:
         yield f"only one replica may be primary, not {len(primaries)}: {', '.join(primaries)}"
@@ -185,13 +197,11 @@ class RouterConfig:
             raise ValueError("\n".join(problems))
 
     def _problems(self) -> Iterator[str]:
-        if not self.replicas:
-            yield "replicas is empty: a router needs at least one replica"
-        if not 0 <= self.port <= 65535:
-            yield f"port must be from 0 to 65535, not {self.port}"
-        for endpoint in self.replicas:
-            yield from (message for _, message in endpoint.problems())
-        yield from replicas_problems(self.replicas)
+        if problem := host_problem(self.host):
+            yield f"host {problem}"
+        if not (_is_whole(self.port) and 0 <= self.port <= 65535):
+            yield f"port must be a whole number from 0 to 65535, not {self.port!r}"
+        yield from self._replica_problems()
         yield from _schedule_problems(
             "health_check_",
             self.health_check_path,
@@ -200,19 +210,68 @@ class RouterConfig:
         )
         yield from _threshold_problems(self.failure_threshold, self.recovery_threshold)
 
+    def _replica_problems(self) -> Iterator[str]:
+        if not isinstance(self.replicas, list | tuple):
+            yield f"replicas must be a list of ReplicaEndpoint, not a {type(self.replicas).__name__}"
+            return
+        if not self.replicas:
+            yield "replicas is empty: a router needs at least one replica"
+        usable: list[ReplicaEndpoint] = []
+        for endpoint in self.replicas:
+            if not isinstance(endpoint, ReplicaEndpoint):
+                yield f"replicas must list ReplicaEndpoint(...), not a {type(endpoint).__name__}"
+                continue
+            problems = list(endpoint.problems())
+            yield from (message for _, message in problems)
+            if not {"url", "name"} & {field for field, _ in problems}:
+                usable.append(endpoint)
+        yield from replicas_problems(usable)
 
-def _schedule_problems(prefix: str, path: str, interval: float, timeout: float) -> Iterator[str]:
-    if UNPRINTABLE.search(path) or "#" in path or "://" in path:
+
+def host_problem(host: object) -> str | None:
+    """What keeps `host` from being an address to listen on; it is not repeated where it may hold a
+    password.
+    """
+    if not isinstance(host, str) or not host:
+        return "should not be empty" if host == "" else f"should be text, not {host!r}"
+    if "@" in host:
+        return "should be a host name or an IP address, without a user name or a password before an @"
+    return None
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and name.isprintable() and not (name == "" or name.isspace())
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_finite(value: object) -> bool:
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # an integer beyond any float
+        return False
+
+
+def _seconds_problem(name: str, seconds: float) -> str | None:
+    if not _is_finite(seconds):
+        return f"{name} must be a finite number above 0, not {seconds!r}"
+    return None if seconds > 0 else f"{name} must be more than 0, not {seconds}"
+
+
+def _schedule_problems(prefix: str, path: object, interval: float, timeout: float) -> Iterator[str]:
+    if not isinstance(path, str) or UNPRINTABLE.search(path) or "#" in path or "://" in path:
         yield f"{prefix}path must be a path on the replica, as in /health, not {path!r}"
     for name, seconds in (("interval_seconds", interval), ("timeout_seconds", timeout)):
-        if not (math.isfinite(seconds) and seconds > 0):
-            yield f"{prefix}{name} must be more than 0, not {seconds}"
+        if problem := _seconds_problem(f"{prefix}{name}", seconds):
+            yield problem
 
 
 def _threshold_problems(failure_threshold: int, recovery_threshold: int) -> Iterator[str]:
     for name, count in (("failure_threshold", failure_threshold), ("recovery_threshold", recovery_threshold)):
-        if count < 1:
-            yield f"{name} must be 1 or more, not {count}"
+        if not (_is_whole(count) and count >= 1):
+            yield f"{name} must be 1 or more, not {count!r}"
 
 
 def _default_expect_body() -> Mapping[str, tuple[JsonScalar, ...]]:
@@ -245,8 +304,8 @@ class HealthPolicy:
         yield from _schedule_problems("", self.path, self.interval_seconds, self.timeout_seconds)
         yield from _threshold_problems(self.failure_threshold, self.recovery_threshold)
         slow = self.unhealthy_interval_seconds
-        if slow is not None and not (math.isfinite(slow) and slow > 0):
-            yield f"unhealthy_interval_seconds must be more than 0, not {slow}"
+        if slow is not None and (problem := _seconds_problem("unhealthy_interval_seconds", slow)):
+            yield problem
         if not 0 <= self.jitter < 1:
             yield f"jitter must be a share from 0 to below 1, not {self.jitter}"
         if not self.expect_status or not all(200 <= status <= 599 for status in self.expect_status):

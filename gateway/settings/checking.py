@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from gateway.settings.sections import later_in, section_in
+from gateway.settings.sections import SECRETS, later_in, section_in
 from gateway.settings.settings import Broken, Settings, broken_rules
 from gateway.settings.tree import REMOVED, Path, Tree, dotted, with_changes
 from gateway.settings.words import MOST_GUESSES, did_you_mean, in_words, listed, shown
@@ -25,7 +25,6 @@ LATER_VALUES: Mapping[str, frozenset[str]] = {
 """Values that a later version knows, by their setting."""
 
 _NOT_YET = "is not available in this version"
-_SECRETS: tuple[Path, ...] = (("clients", "tokens"),)
 _NO_SUCH_KEY = ("extra_forbidden", "invalid_key")
 
 
@@ -128,7 +127,7 @@ def _told(details: ErrorDetails, place: _Place, *, guess: bool) -> str:
         return _no_setting(key, place.holder, guess=guess)
     if kind == "literal_error":
         return _choice(dotted(place.setting), value, tuple(map(str, get_args(place.annotation))))
-    secret = any(place.setting[: len(path)] == path for path in _SECRETS)
+    secret = any(place.setting[: len(path)] == path for path in SECRETS)
     words = in_words(kind, value, details.get("ctx", {}), key=key, secret=secret)
     return words if words is not None else details["msg"].replace("Input should", "should")
 

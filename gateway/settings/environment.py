@@ -11,6 +11,7 @@ value: it may be a token.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import NoneType
@@ -19,9 +20,9 @@ from typing import Any, NoReturn, get_args, get_origin
 from pydantic import BaseModel
 
 from gateway.errors import Problem
-from gateway.settings.sections import later_in, section_in
+from gateway.settings.sections import Section, later_in, section_in
 from gateway.settings.tree import Path, Tree, dotted, with_value
-from gateway.settings.words import MOST_GUESSES, did_you_mean
+from gateway.settings.words import MOST_DIGITS, MOST_GUESSES, did_you_mean
 
 PREFIX = "GATEWAY_"
 CONFIG = "GATEWAY_CONFIG"
@@ -106,7 +107,12 @@ def _decoded(value: str, annotation: Any) -> object:
     else:
         return value
     try:
-        return json.loads(value, object_pairs_hook=_without_duplicates, parse_constant=_no_constant)
+        return json.loads(
+            value,
+            object_pairs_hook=_without_duplicates,
+            parse_int=_whole,
+            parse_constant=_no_constant,
+        )
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}: {error.msg}"
         message = f"is not JSON ({where}); a {kind} is written like {example}"
@@ -118,10 +124,21 @@ def _decoded(value: str, annotation: Any) -> object:
 def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     read = dict(pairs)
     if len(read) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"has the key {twice!r} twice in one JSON object; keep one of the two")
+        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
+        # A key that is no setting's may be anything, a token as well.
+        told = f"the key {twice!r}" if twice in _names() else "a key"
+        raise ValueError(f"has {told} twice in one JSON object; keep one of the two")
     return read
+
+
+def _names() -> set[str]:
+    return {name for section in Section.__subclasses__() for name in section.model_fields}
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"has a number of {len(digits)} digits, which no setting takes")
+    return int(digits)
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -144,12 +144,18 @@ def _file(environ: Mapping[str, str], directory: FilePath) -> YamlFile | None:
         file = read_yaml_file(directory / named, shown_as=named)
         if not file.readable:
             file.problems = [
-                Problem(one.source, one.key, f"{one.message} ({CONFIG} names this file)") if not at else one
+                Problem(one.source, one.key, _remarked(one.message)) if not at else one
                 for at, one in enumerate(file.problems)
             ]
         return file
     usual = directory / FILE_NAME
     return read_yaml_file(usual, shown_as=FILE_NAME) if os.path.lexists(usual) else None
+
+
+def _remarked(message: str) -> str:
+    """What is wrong with the file, and then what would be right, which may end in lines to copy."""
+    wrong, semicolon, right = message.partition("; ")
+    return f"{wrong} ({CONFIG} names this file){semicolon}{right}"
 
 
 def _no_configuration(directory: FilePath) -> Problem:

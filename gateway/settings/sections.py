@@ -9,6 +9,7 @@ that is silently without effect would be worse than an error.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Annotated, Any, ClassVar, Literal
@@ -17,9 +18,10 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
 from gateway.affinity import Affinity
-from gateway.replicas.model import HealthPolicy, JsonScalar, ReplicaEndpoint, RouterConfig
+from gateway.replicas.model import HealthPolicy, JsonScalar, ReplicaEndpoint, RouterConfig, host_problem
 from gateway.replicas.outlier import OutlierPolicy
 from gateway.runtime import ConfiguredMode
+from gateway.settings.tree import Path
 
 
 def _no_boolean(value: object) -> object:
@@ -39,6 +41,27 @@ def _one_or_more_bodies(value: object) -> object:
     return {
         key: tuple(listed) if isinstance(listed, list | tuple) else (listed,) for key, listed in value.items()
     }
+
+
+def _finite(range_in_words: str) -> BeforeValidator:
+    """pydantic tells a value that is not a number from one that is out of range only sometimes."""
+
+    def checked(value: object) -> object:
+        try:
+            number = float(value) if isinstance(value, str | float) else 0.0
+        except ValueError:
+            return value
+        if not math.isfinite(number):
+            raise ValueError(f"should be a finite number {range_in_words}, not {number}")
+        return value
+
+    return BeforeValidator(checked)
+
+
+def _host(value: str) -> str:
+    if problem := host_problem(value):
+        raise ValueError(problem)
+    return value
 
 
 def _session_path(value: str) -> str:
@@ -96,6 +119,8 @@ def _token(value: SecretStr) -> SecretStr:
     return value
 
 
+SECRETS: tuple[Path, ...] = (("clients", "tokens"),)
+"""Settings of which no message repeats a part."""
 OWN_PATHS = frozenset(
     {"/status", "/router/replicas/sessions", "/healthz", "/readyz", "/metrics", "/schema", "/admin"}
 )
@@ -107,10 +132,14 @@ Number = Annotated[float, BeforeValidator(_no_boolean)]
 Whole = Annotated[int, BeforeValidator(_no_boolean)]
 WholeOrZero = Annotated[int, BeforeValidator(_no_boolean), Field(ge=0)]
 Count = Annotated[int, BeforeValidator(_no_boolean), Field(ge=1)]
-Seconds = Annotated[float, BeforeValidator(_no_boolean), Field(gt=0, allow_inf_nan=False)]
-SecondsOrZero = Annotated[float, BeforeValidator(_no_boolean), Field(ge=0, allow_inf_nan=False)]
+Seconds = Annotated[float, BeforeValidator(_no_boolean), _finite("above 0"), Field(gt=0, allow_inf_nan=False)]
+SecondsOrZero = Annotated[
+    float, BeforeValidator(_no_boolean), _finite("of 0 or more"), Field(ge=0, allow_inf_nan=False)
+]
 """Zero means at once."""
-Share = Annotated[float, BeforeValidator(_no_boolean), Field(ge=0, le=1, allow_inf_nan=False)]
+Share = Annotated[
+    float, BeforeValidator(_no_boolean), _finite("from 0 to 1"), Field(ge=0, le=1, allow_inf_nan=False)
+]
 SessionPath = Annotated[str, AfterValidator(_session_path)]
 Origin = Annotated[str, AfterValidator(_origin)]
 Network = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network)]
@@ -192,7 +221,7 @@ class HealthCheckSettings(Section):
 class RouterSettings(Section):
     """`router`: where the gateway listens, and the replicas behind it."""
 
-    host: Annotated[str, Field(min_length=1)] = "0.0.0.0"
+    host: Annotated[str, AfterValidator(_host)] = "0.0.0.0"
     """Address that `python -m gateway serve` binds; under `granian` its own --host rules."""
     port: Annotated[Whole, Field(ge=0, le=65535)] = 9000
     """Port that `python -m gateway serve` binds; 0 takes a free one. Under `granian` its own --port rules."""

@@ -15,6 +15,8 @@ STARTER = """\
         - url: http://127.0.0.1:9101"""
 """The least that starts, indented as one block so that it can be copied as it stands."""
 
+MOST_DIGITS = 100
+"""Of a whole number. Python gives up on thousands, and with a text of its own."""
 MOST_GUESSES = 200
 """Misspelt keys for which the nearest one is looked up. It takes a while, and nobody reads that many."""
 

@@ -18,11 +18,15 @@ from pathlib import Path as FilePath
 import yaml
 
 from gateway.errors import Problem
+from gateway.settings.sections import SECRETS
 from gateway.settings.tree import Path, Tree, dotted
-from gateway.settings.words import STARTER
+from gateway.settings.words import MOST_DIGITS, STARTER
 
 _LONG_QUOTE = re.compile(r"'(?!<)[^']{5,}'")
 _MERGE = "tag:yaml.org,2002:merge"
+_TEXT = "tag:yaml.org,2002:str"
+_WHOLE = "tag:yaml.org,2002:int"
+_NOT_TEXT = {_WHOLE, *(f"tag:yaml.org,2002:{kind}" for kind in ("float", "bool", "null", "timestamp"))}
 _MOST_BYTES = 256 * 1024
 _MOST_NODES = 100_000
 """Far above any real configuration; aliases of aliases reach it with a few lines of text."""
@@ -129,7 +133,7 @@ def _fill(file: YamlFile, text: str) -> None:
 
 
 def _text_keys(tree: object) -> object:
-    """YAML reads the keys `1` and `on` as a number and a boolean; settings have names."""
+    """Keys that are neither text nor any of what `_name_keys` makes text are shown as Python does."""
     match tree:
         case dict():
             return {str(key): _text_keys(item) for key, item in tree.items()}
@@ -165,7 +169,11 @@ def _scan(root: yaml.Node, file: YamlFile) -> Iterator[Problem]:
             for index, item in enumerate(node.value):
                 file.lines[*path, index] = item.start_mark.line + 1
                 waiting.append((item, (*path, index), inside))
+        elif isinstance(node, yaml.ScalarNode) and node.tag == _WHOLE and len(node.value) > MOST_DIGITS:
+            where = f"at line {node.start_mark.line + 1}"
+            raise _Unreadable(f"has a number of {len(node.value)} digits {where}, which no setting takes")
         elif isinstance(node, yaml.MappingNode):
+            _name_keys(node)
             yield from _duplicates(node, path, file.source)
             for key, value in node.value:
                 if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
@@ -173,6 +181,15 @@ def _scan(root: yaml.Node, file: YamlFile) -> Iterator[Problem]:
                     waiting.append((value, (*path, key.value), inside))
                 else:
                     waiting.append((value, path, inside))
+
+
+def _name_keys(node: yaml.MappingNode) -> None:
+    """Settings have names: YAML would read the keys `1`, `on` and `null` as a number, a boolean and nothing
+    at all.
+    """
+    for key, _ in node.value:
+        if isinstance(key, yaml.ScalarNode) and key.tag in _NOT_TEXT:
+            key.tag = _TEXT
 
 
 def _duplicates(node: yaml.MappingNode, path: Path, source: str) -> Iterator[Problem]:
@@ -184,5 +201,6 @@ def _duplicates(node: yaml.MappingNode, path: Path, source: str) -> Iterator[Pro
         spelt = (key.tag, key.value)
         if spelt in first:
             message = f"is already set on line {first[spelt]}; keep one of the two"
-            yield Problem(f"{source}:{line}", dotted((*path, key.value)), message)
+            secret = any(path[: len(known)] == known for known in SECRETS)
+            yield Problem(f"{source}:{line}", dotted(path if secret else (*path, key.value)), message)
         first.setdefault(spelt, line)

@@ -75,10 +75,34 @@ def test_other_urls_are_refused_in_the_readers_words(url: str, told: str) -> Non
         ({"replicas": []}, "at least one replica"),
         ({"port": -1}, "port"),
         ({"port": 65536}, "port"),
+        ({"port": None}, "port must be a whole number from 0 to 65535, not None"),
+        ({"host": None}, "host should be text, not None"),
+        ({"host": ""}, "host should not be empty"),
+        ({"host": "user:word@a"}, "host should be a host name or an IP address, without a user name"),
+        ({"replicas": None}, "replicas must be a list of ReplicaEndpoint, not a NoneType"),
+        ({"replicas": "http://a"}, "replicas must be a list of ReplicaEndpoint, not a str"),
+        ({"replicas": ["http://a"]}, "replicas must list ReplicaEndpoint(...), not a str"),
+        ({"replicas": [ReplicaEndpoint(None)]}, "replica URL must be text"),  # type: ignore[arg-type]
+        ({"replicas": [ReplicaEndpoint("http://a", weight="x")]}, "not 'x'"),  # type: ignore[arg-type]
+        ({"replicas": [ReplicaEndpoint("http://a", weight=10**400)]}, "must be finite"),
+        ({"replicas": [ReplicaEndpoint("http://a", max_sessions="1")]}, "not '1'"),  # type: ignore[arg-type]
+        ({"health_check_path": None}, "health_check_path must be a path"),
+        ({"failure_threshold": "3"}, "failure_threshold must be 1 or more, not '3'"),
+        *(
+            ({"replicas": [ReplicaEndpoint("http://a", name)]}, "printable text and not blank")  # type: ignore[arg-type]
+            for name in ("", " ", "a\n", "\x1b[2J", "\ud800", "\u200b", 7)
+        ),
+        ({"replicas": [ReplicaEndpoint("http://a"), ReplicaEndpoint("http://b", "a:80")]}, "'a:80'"),
+        ({"replicas": [ReplicaEndpoint("http://b", "a:80"), ReplicaEndpoint("http://a")]}, "called so"),
+        ({"replicas": [ReplicaEndpoint("http://a:9"), ReplicaEndpoint("https://a:9")]}, "called so"),
         ({"health_check_interval_seconds": 0}, "health_check_interval_seconds must be more than 0"),
-        ({"health_check_interval_seconds": math.nan}, "health_check_interval_seconds must be more than 0"),
+        (
+            {"health_check_interval_seconds": math.nan},
+            "interval_seconds must be a finite number above 0",
+        ),
         ({"health_check_timeout_seconds": -1}, "health_check_timeout_seconds must be more than 0"),
-        ({"health_check_timeout_seconds": math.inf}, "health_check_timeout_seconds must be more than 0"),
+        ({"health_check_timeout_seconds": math.inf}, "must be a finite number above 0, not inf"),
+        ({"health_check_timeout_seconds": "2"}, "must be a finite number above 0, not '2'"),
         ({"health_check_path": "http://a/health"}, "health_check_path must be a path"),
         ({"health_check_path": "/he alth"}, "health_check_path must be a path"),
         ({"failure_threshold": 0}, "failure_threshold must be 1 or more"),

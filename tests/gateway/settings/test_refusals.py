@@ -9,6 +9,7 @@ import pytest
 
 from gateway.errors import Problem, SettingsInvalid
 from gateway.settings import inspect, load
+from gateway.settings.words import STARTER
 
 GOOD = "router: {replicas: [{url: 'http://a:1'}]}\n"
 REPLICAS = {"GATEWAY_ROUTER__REPLICAS": '[{"url": "http://a:1"}]'}
@@ -37,6 +38,8 @@ def keys(found: list[Problem]) -> set[str]:
         ("a: 1\n---\nb: 2\n", "line 2"),
         ("router: &a\n  x: *a\n", "refers to itself"),
         ("router: 2024-13-45\n", "put it in quotes"),
+        (f"router: {{port: {'9' * 5000}}}\n", "has a number of 5000 digits at line 1"),
+        (f"router: {{port: 0x{'f' * 9000}}}\n", "has a number of 9002 digits at line 1"),
         ("router: !!python/object:os.system {}\n", "line 1"),
         ("[" * 5000, "nested too deeply"),
         (b"router: \xff\xfe\n", "not UTF-8"),
@@ -80,7 +83,7 @@ def test_what_is_no_regular_file_is_refused_without_waiting_for_it(tmp_path: Pat
 
 def test_the_null_device_is_an_empty_file(tmp_path: Path) -> None:
     [problem] = inspect({"GATEWAY_CONFIG": os.devnull}, tmp_path).problems
-    assert "is empty" in problem.message
+    assert problem.message == f"is empty (GATEWAY_CONFIG names this file); these lines would do:\n{STARTER}"
 
 
 def test_a_file_that_is_far_too_large_is_not_read(tmp_path: Path) -> None:
@@ -137,6 +140,14 @@ def test_a_key_that_is_given_twice_is_refused_with_both_lines(tmp_path: Path) ->
         ),
         ("router: {replicas: [{url: 'http://a', nmae: x}]}", "router.replicas[0].nmae", "did you mean name?"),
         ("router: {replicas: [{url: 'http://a', name: 9}]}", "router.replicas[0].name", "quotes"),
+        ("router: {replicas: [{url: 'http://a', name: ' '}]}", "router.replicas[0].name", "blank"),
+        ('router: {replicas: [{url: "http://a", name: "\\e[2J"}]}', "router.replicas[0].name", "printable"),
+        ('router: {replicas: [{url: "http://a", name: "\\ud800"}]}', "router.replicas[0].name", "printable"),
+        (
+            "router: {replicas: [{url: 'http://a'}, {url: 'http://b', name: 'a:80'}]}",
+            "router.replicas",
+            "called so",
+        ),
     ],
 )
 def test_replicas_that_cannot_be_used(tmp_path: Path, text: str, key: str, said: str) -> None:
@@ -153,9 +164,11 @@ def test_replicas_that_cannot_be_used(tmp_path: Path, text: str, key: str, said:
         ("router.port", "yes", "not true"),
         ("router.port", "null", "whole number"),
         ("router.host", "''", "empty"),
+        ("router.host", "'user:word@a'", "without a user name or a password"),
         ("router.health_check.interval_seconds", "0", "more than 0"),
         ("router.health_check.interval_seconds", "-1", "more than 0"),
-        ("router.health_check.timeout_seconds", ".nan", "more than 0"),
+        ("router.health_check.timeout_seconds", ".nan", "a finite number above 0, not nan"),
+        ("router.health_check.timeout_seconds", ".inf", "a finite number above 0, not inf"),
         ("router.health_check.timeout_seconds", "2s", "number of seconds, as in 5 or 0.5, not '2s'"),
         ("router.health_check.failure_threshold", "0", "1 or more"),
         ("router.health_check.recovery_threshold", "0", "1 or more"),
@@ -176,7 +189,12 @@ def test_replicas_that_cannot_be_used(tmp_path: Path, text: str, key: str, said:
         ("session.paths[0]", "[/schema/x]", "gateway's own"),
         ("session.protocol", "passthru", "did you mean passthrough?"),
         ("session.connect_timeout_seconds", "0", "more than 0"),
-        ("session.connect_timeout_seconds", ".inf", "finite"),
+        ("session.connect_timeout_seconds", ".inf", "a finite number above 0, not inf"),
+        ("session.connect_timeout_seconds", "nan", "a finite number above 0, not nan"),
+        ("drain.timeout_seconds", ".nan", "a finite number of 0 or more, not nan"),
+        ("router.on", "1", "is not a setting"),
+        ("router.null", "1", "is not a setting"),
+        ("router.2024-01-01", "1", "is not a setting"),
         ("session.connect_attempts", "0", "1 or more"),
         ("session.ping_interval_seconds", "300", "below session.idle_timeout_seconds (300)"),
         ("session.idle_timeout_seconds", "5", "above session.ping_interval_seconds (20)"),
@@ -199,7 +217,7 @@ def test_replicas_that_cannot_be_used(tmp_path: Path, text: str, key: str, said:
         ("outlier.base_seconds", "301", "at most outlier.max_seconds (300)"),
         ("outlier.max_seconds", "29", "at least outlier.base_seconds (30)"),
         ("outlier.max_ejected_share", "1.5", "at most 1"),
-        ("outlier.max_ejected_share", ".nan", "0 or more"),
+        ("outlier.max_ejected_share", ".nan", "a finite number from 0 to 1"),
         ("admission.max_sessions", "0", "1 or more"),
         ("admission.queue_size", "-1", "0 or more"),
         ("admission.queue_timeout_seconds", "0", "more than 0"),
@@ -271,12 +289,19 @@ def test_a_variable_that_is_no_setting_is_refused(tmp_path: Path, name: str, sai
         ('[{"url": "http://a:1", "url": "http://b:1"}]', "twice"),
         ('[{"url": "http://a:1", "weight": NaN}]', "NaN"),
         ("", "is not JSON"),
+        (f'[{{"url": "http://a:1", "max_sessions": {"9" * 5000}}}]', "has a number of 5000 digits"),
     ],
 )
 def test_bad_json_in_a_variable_is_one_problem(tmp_path: Path, value: str, said: str) -> None:
     [problem] = inspect({"GATEWAY_ROUTER__REPLICAS": value}, tmp_path).problems
     assert (problem.source, problem.key) == ("GATEWAY_ROUTER__REPLICAS", "router.replicas")
     assert said in problem.message
+
+
+def test_a_key_of_ours_that_a_variable_has_twice_is_named(tmp_path: Path) -> None:
+    value = '[{"url": "http://a:1", "url": "http://b:1"}]'
+    [problem] = inspect({"GATEWAY_ROUTER__REPLICAS": value}, tmp_path).problems
+    assert "has the key 'url' twice" in problem.message
 
 
 def test_a_section_in_a_variable_that_is_broken_json_is_one_problem(tmp_path: Path) -> None:
@@ -352,6 +377,10 @@ SECRET = "hush-hush"
         (GOOD + f"clients:\n  tokens: [&{SECRET}{SECRET}? ]: x\n", {}),
         (GOOD + f"admin: {{token: {SECRET}}}", {}),
         (GOOD + f"clients: {{token: {SECRET}}}", {}),
+        (GOOD + f"clients: {{tokens: {{{SECRET}: 1, {SECRET}: 2}}}}", {}),
+        (GOOD, {"GATEWAY_CLIENTS__TOKENS": f'{{"{SECRET}": 1, "{SECRET}": 2}}'}),
+        (GOOD, {"GATEWAY_CLIENTS": f'{{"tokens": {{"{SECRET}": 1, "{SECRET}": 2}}}}'}),
+        (GOOD + f"router: {{host: 'user:{SECRET}@a'}}", {}),
         (GOOD, {"GATEWAY_CLIENTS__TOKENS": SECRET}),
         (GOOD, {"GATEWAY_CLIENTS__TOKENS": f'["{SECRET}'}),
         (GOOD, {"GATEWAY_CLIENTS__TOKENS": f'"{SECRET}"'}),
