@@ -48,9 +48,10 @@ async def test_image_toggles_and_unknown_keys_come_along(tmp_path: Path) -> None
     assert resumes(story) == [(1, "b")]
     assert heard[0][0] == "session_init_v2"
     assert heard[0][1] > MIB, "with its image"
-    kinds = [kind for kind, _ in heard]
-    assert kinds.count("seed_prompts_updated") == 1, "the newest value alone"
-    assert {"enhancement_updated", "loop_generation_updated"} <= set(kinds)
+    assert {"enhancement_updated", "loop_generation_updated"} <= {kind for kind, _ in heard}
+    newest = {"type": "seed_prompts_updated", "seed_prompts": ["second", "third"]}
+    told = [size for kind, size in heard if kind == "seed_prompts_updated"]
+    assert told[-1] == len(json.dumps(newest)), "the newest value holds"
 
 
 async def test_a_paused_session_stays_paused_where_it_goes(tmp_path: Path) -> None:
