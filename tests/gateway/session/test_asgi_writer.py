@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -202,6 +203,38 @@ async def test_a_send_that_is_refused_ends_the_session_and_not_its_caller() -> N
     writer.push(text("b"), 1)
     with pytest.raises(RuntimeError, match="not initialised"):
         await running
+
+
+async def test_a_send_without_an_outcome_tells_that_the_client_is_gone() -> None:
+    """What Granian returns then has none of a future's methods."""
+    sends, given, gone = Sends(), list[Frame](), False
+
+    def send(frame: Frame) -> Any:
+        given.append(frame)
+        return object() if gone else sends(frame)
+
+    writer, listener = Ahead(send), Listener()
+    writer.start(listener)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(writer.run())
+        await settle()
+        for _ in range(5):
+            writer.push(text("x"), 100 * KIB)
+        flushed = tasks.create_task(writer.flushed())
+        await settle()
+        gone = True
+        writer.push(text("into the void"), 1)
+        writer.push(text("late"), 1)
+        writer.push(CLOSE, 0)
+        await settle()
+        assert len(given) == 6, "nothing more is sent"
+        assert writer.has_ended
+        assert writer.stalled_since is None
+        assert sends.cancelled == [0, 1, 2, 3, 4], "none is left to itself"
+        assert flushed.done()
+        await writer.flushed()
+        assert not running.done(), "no error: that it is gone is for `receive` to tell"
+        running.cancel()
 
 
 async def test_the_end_leaves_no_send_to_itself() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.errors import GatewayRestarting, NoHealthyReplica, PingTimeout, ReplicaLost
 from gateway.session.bridge import BACKLOG_BYTES, Bridge
-from gateway.session.core import End, Move, PassthroughCore, SessionCore, Side
+from gateway.session.core import Commands, End, Move, PassthroughCore, SessionCore, Side
 from gateway.session.downstream import Capabilities
 from gateway.session.events import Closed, Event, Message, Ping, Pong
 from gateway.session.watch import Limits
@@ -520,6 +520,52 @@ async def test_a_client_is_read_up_to_the_bound_again_after_each_loss() -> None:
         session.door.says(Message(bytes(BACKLOG_BYTES + 1)))
         assert session.door.calls == ["pause"]
         session.attach(B)
+        assert session.door.calls == ["pause", "resume"]
+
+
+class CatchingUp(ScriptedCore):
+    """Keeps what the client says from its replica until that has said something."""
+
+    kept_bytes = 0
+
+    @property
+    def backlog_bytes(self) -> int:
+        return self.kept_bytes
+
+    def from_client(self, event: Event) -> Commands:
+        assert isinstance(event, Message)
+        self.kept_bytes += event.size_bytes
+        return ()
+
+    def from_replica(self, event: Event) -> Commands:
+        if event == Message("caught up"):
+            self.kept_bytes = 0
+        return super().from_replica(event)
+
+
+async def test_a_client_is_read_up_to_the_bound_while_its_replica_catches_up() -> None:
+    async with bridged(core=CatchingUp()) as session:
+        door, upstream = session.door, session.upstream
+        door.says(Message(b"x" * BACKLOG_BYTES))
+        assert door.calls == []
+        door.says(Message(b"x"))
+        door.says(Message(b"was on its way"))
+        assert door.calls == ["pause"]
+        upstream.says(Message("not yet"))
+        session.bridge.upstream_paused()
+        session.bridge.upstream_resumed()
+        assert door.calls == ["pause"], "that it reads does not help"
+        upstream.says(Message("caught up"))
+        assert door.calls == ["pause", "resume"]
+
+
+async def test_a_client_whose_replica_has_caught_up_and_does_not_read_is_not_read() -> None:
+    async with bridged(core=CatchingUp()) as session:
+        session.door.says(Message(b"x" * (BACKLOG_BYTES + 1)))
+        session.bridge.upstream_paused()
+        session.upstream.says(Message("caught up"))
+        assert session.door.calls == ["pause"]
+        session.bridge.upstream_resumed()
         assert session.door.calls == ["pause", "resume"]
 
 

@@ -360,6 +360,26 @@ async def test_a_session_that_is_refused_again_and_again_ends_when_its_time_is_o
         assert isinstance(core_of(house).causes[-1], QueueTimedOut)
 
 
+@pytest.mark.parametrize("queue_size", [0, 10])
+async def test_replicas_that_are_slow_to_refuse_do_not_pass_a_session_around_for_ever(
+    queue_size: int,
+) -> None:
+    """By the time the last one refuses, the first counts as full no more: there is nothing to wait for."""
+    loop, refuse_seconds = asyncio.get_running_loop(), FULL_FOR_SECONDS / 2
+    async with open_house(A, B, C, queue_size=queue_size, new_core=ScriptedCore) as house:
+        guest = await house.enters()
+        began = loop.time()
+        while not guest.serving.done():
+            assert loop.time() - began <= QUEUE_SECONDS + 2 * refuse_seconds
+            await asyncio.sleep(refuse_seconds)
+            house.connect.opened[-1][1].says(REFUSED)
+            await settle()
+        assert loop.time() - began >= QUEUE_SECONDS
+        assert isinstance(core_of(house).causes[-1], QueueTimedOut)
+        assert set(house.connect.asked) == {A, B, C}
+        assert guest.door.texts == [], "it never stood in the queue"
+
+
 async def test_a_refusal_as_the_first_word_is_one_too() -> None:
     async with open_house(A, B, new_core=ScriptedCore) as house:
         upstream = FakeUpstream()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import hashlib
 import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 import uvloop
@@ -158,6 +160,28 @@ async def test_a_status_is_told_with_what_helps_the_client(replica: ScriptedRepl
         status, ((b"retry-after", b"7"), (b"www-authenticate", b"Bearer"))
     )
     assert replica.connections == 1, "a redirect is not followed"
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        (b"7", True),
+        (b'Bearer realm="a b",\tscope=x', True),
+        ("Bearer realm=grüße".encode("latin-1"), True),
+        ("Bearer realm=grüße".encode(), True),
+        (b"7\x00", False),
+        (b"7\x01", False),
+        (b"7\r8", False),
+        (b"7\n8", False),
+        (b"7\x7f8", False),
+        (b"7\x1b[31m8", False),
+    ],
+)
+@pytest.mark.parametrize("name", [b"Retry-After", b"WWW-Authenticate"])
+async def test_a_header_that_no_server_may_pass_on_is_left_out(name: bytes, value: bytes, kept: bool) -> None:
+    head = b"HTTP/1.1 503 No\r\n" + name + b": " + value + b"\r\nContent-Length: 0\r\n\r\n"
+    async with answering(lambda _head: head, asyncio.Event()) as port:
+        assert await attempt(port) == Refused(503, ((name.lower(), value),) if kept else ())
 
 
 @asynccontextmanager
@@ -396,6 +420,37 @@ async def test_a_ping_between_fragments_is_answered_and_breaks_nothing(session: 
     await eventually(lambda: session.peer.pongs == [b"still there?"], "the ping is answered")
 
 
+async def test_a_hundred_thousand_fragments_are_one_message(session: Session) -> None:
+    first, more, last = b"\x02\x02ab", b"\x00\x02ab", b"\x80\x02ab"
+    await session.peer.send_raw(first + more * 99_998 + last)
+    assert await session.listener.next() == Message(b"ab" * 100_000)
+
+
+async def test_every_ping_of_a_replica_that_reads_is_answered(session: Session) -> None:
+    for number in range(50):
+        await session.peer.ping(b"%d" % number)
+    wanted = [b"%d" % number for number in range(50)]
+    await eventually(lambda: session.peer.pongs == wanted, "each ping is answered, in order")
+    assert session.listener.waiting.empty()
+
+
+async def test_a_replica_that_pings_and_does_not_read_is_owed_one_pong(session: Session) -> None:
+    upstream, peer, listener = session.upstream, session.peer, session.listener
+    peer.pause_reading()
+    await _until_nothing_is_taken(upstream)
+    unsent_bytes = upstream.unsent_bytes
+    pings = (Frame(Opcode.PING, b"%125d" % number).serialize(mask=False) for number in range(10_000))
+    await peer.send_raw(b"".join(pings))
+    await peer.send("behind them")
+    assert await listener.next() == Message("behind them")
+    assert upstream.unsent_bytes == unsent_bytes
+    peer.resume_reading()
+    await eventually(lambda: peer.pongs, "it is answered once it reads")
+    await peer.ping(b"one more")
+    await eventually(lambda: peer.pongs[1:], "and again")
+    assert peer.pongs == [b"%125d" % 9_999, b"one more"]
+
+
 async def test_a_ping_of_ours_brings_a_pong(session: Session) -> None:
     session.upstream.send(Ping(b"1"))
     assert await session.listener.next() == Pong(b"1")
@@ -462,6 +517,7 @@ async def test_nothing_is_delivered_from_behind_a_message_above_the_cap(session:
         (frames(Opcode.BINARY, [b"x", b"y"])[:3] + frames(Opcode.BINARY, [b"z"]), 1002),
         (frames(Opcode.BINARY, [b"x", b"y"])[:3] + frames(Opcode.TEXT, [b"z"]), 1002),
         (b"\x83\x00", 1002),
+        *((bytes([0x89 | reserved, 0]), 1002) for reserved in (0x40, 0x20, 0x10)),
         (b"\x88\x02" + (1005).to_bytes(2, "big"), 1002),
         (b"\x88\x02" + (999).to_bytes(2, "big"), 1002),
         (b"\x88\x01\x03", 1002),
@@ -475,6 +531,9 @@ async def test_nothing_is_delivered_from_behind_a_message_above_the_cap(session:
         "whole message inside another",
         "whole text inside another",
         "unknown opcode",
+        "ping with the first reserved bit",
+        "ping with the second reserved bit",
+        "ping with the third reserved bit",
         "close code that may not be sent",
         "close code that does not exist",
         "half a close code",
@@ -515,6 +574,37 @@ async def test_a_replicas_close_is_told_and_answered(
     ending = await session.peer.ended()
     assert (ending.code, ending.fault) == (code or 1000, None)
     await session.is_over()
+
+
+async def test_a_close_with_the_code_0_is_told_as_it_is_and_answered_legally(session: Session) -> None:
+    await session.peer.send_raw(b"\x88\x05\x00\x00bye")
+    assert await session.listener.next() == Closed(0, "bye")
+    ending = await session.peer.ended()
+    assert ending.fault is None
+    assert ending.code is not None
+    assert ending.code >= 1000
+    await session.is_over()
+
+
+@pytest.mark.parametrize("wire", [b"\x83\x00", b"\x88\x01\x03", b"\x82\x7f" + b"\xff" * 8])
+async def test_a_broken_frame_leaves_no_error_that_nobody_asked_for(
+    replica: ScriptedReplica, wire: bytes
+) -> None:
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: complaints.append(context))
+    listener = Listener()
+    upstream = await attempt(replica.port)
+    assert isinstance(upstream, Upstream)
+    upstream.listen(listener)
+    peer = await replica.session()
+    await peer.send_raw(wire)
+    assert await listener.next() == Closed(None)
+    await peer.ended()
+    del upstream  # nobody waits for its end
+    for _ in range(10):
+        await asyncio.sleep(0)
+        gc.collect()
+    assert complaints == []
 
 
 @pytest.mark.parametrize(
