@@ -195,6 +195,7 @@ class Admission:
 
         Listens to the registry meanwhile. Whoever still waits at its end is told `QueueTimeout`.
         """
+        self._stirred = asyncio.Event()  # the last run may have been in another event loop
         unsubscribe = self._registry.subscribe(self._heard)
         self._running = True
         try:

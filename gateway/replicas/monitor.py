@@ -71,22 +71,28 @@ class HealthMonitor:
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        self.first_round_done = asyncio.Event()
-        """Set once each replica known at the start of `run` has been probed, or has gone."""
         self._registry = registry
         self._policy = policy
         self._probe = probe
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._rng = rng if rng is not None else random.Random()
         self._watches: dict[str, _Watch] = {}
-        self._changed = asyncio.Event()
         self._running = self._stopping = False
         self._first_round: set[str] = set()
         self._freezes = 0
         self._round_after_freeze: set[str] = set()
+        self._last_alive: tuple[float, float] | None = None
+        self._renew_events()
+
+    def _renew_events(self) -> None:
+        """An event that was waited for belongs to that event loop, and the next run may be in another."""
+        self.first_round_done = asyncio.Event()
+        """Set once each replica known at the start of `run` has been probed, or has gone. Another one from
+        the end of a run on.
+        """
+        self._changed = asyncio.Event()
         self._fresh = asyncio.Event()
         self._fresh.set()
-        self._last_alive: tuple[float, float] | None = None
 
     @property
     def running(self) -> bool:
@@ -96,7 +102,7 @@ class HealthMonitor:
     async def run(self) -> None:
         """Watch until cancelled, or until `stop`. Cancel-safe: no task is left, no probe under way.
 
-        One run at a time, and none after `stop`.
+        One run at a time, and none after `stop`. The next one may be in another event loop.
         """
         if self._running:
             raise RuntimeError("this monitor is running already")
@@ -121,6 +127,8 @@ class HealthMonitor:
             self._watches.clear()
             self._last_alive = None
             self._fresh.set()
+            self._round_after_freeze.clear()
+            self._renew_events()
             self._running = False
 
     def stop(self) -> None:

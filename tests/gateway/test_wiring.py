@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pytest
 from litestar import Litestar
 from litestar.exceptions import WebSocketDisconnect
-from litestar.testing import TestClient
+from litestar.testing import AsyncTestClient, TestClient
 from pydantic import ValidationError
 
 from gateway.replicas.model import ReplicaEndpoint, RouterConfig
@@ -22,6 +22,7 @@ from gateway.settings import Settings
 from gateway.settings.sections import AdmissionSettings, AffinitySettings, SessionSettings
 from gateway.wiring import Gateway, build_app
 from tests.gateway.session.asgi_server import SCOPE, Server
+from tests.support.ports import free_port
 from tests.support.scripted_replica import ScriptedReplica
 from tests.support.waiting import eventually
 
@@ -141,6 +142,19 @@ def test_building_it_needs_no_event_loop_and_starts_nothing() -> None:
 
 
 # -- while it runs
+
+
+def test_it_can_be_started_again_in_another_event_loop() -> None:
+    gateway = Gateway(settings(f"http://127.0.0.1:{free_port()}"))
+
+    async def once() -> int:
+        async with running(gateway):
+            answer = await AsyncTestClient(gateway.app).get("/readyz?own=1")
+            return answer.status_code
+
+    for _ in range(2):
+        assert asyncio.run(once()) == 200
+        assert not gateway.monitor.first_round_done.is_set()
 
 
 @asynccontextmanager
