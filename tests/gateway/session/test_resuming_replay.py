@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import sys
+from collections.abc import Callable
+from typing import Any
 
+import pytest
+
+from gateway import errors
 from gateway.session.core import (
     Blame,
     Move,
@@ -29,6 +36,7 @@ from tests.gateway.session.resuming_play import (
     C,
     Play,
     begins,
+    ending,
     init_with,
     is_done,
     prompt,
@@ -217,3 +225,66 @@ def test_an_own_segment_before_a_waiting_prompt_does_not_answer_it() -> None:
 def test_a_rewritten_prompt_is_the_next_one() -> None:
     play = Play().streams().says(ENHANCE, prompt("sea")).makes(0, "a sea of glass at dawn").loses()
     play.attached(B, "b").expect(init_with(0), ToReplica(ENHANCE)).replica(GPU).expect(resumed(1, "b")).over()
+
+
+def in_the_second_segment_after_a_move() -> Play:
+    """Its replica counts from 0 again."""
+    play = Play().streams().says(prompt("p")).makes(0).loses()
+    play.attached(B, "b").expect(init_with(0)).replica(GPU).expect(resumed(1, "b"))
+    play.replica(START).expect(Blame(A)).says(prompt("q"))
+    play.replica(begins(0, "q")).expect(ToClient(begins(1, "q")))
+    return play
+
+
+@pytest.mark.parametrize("digits", [17, 4_300, 9_000])
+def test_a_segment_number_of_any_length_passes_as_it_came_after_a_move(digits: int) -> None:
+    play = in_the_second_segment_after_a_move()
+    for sign in ("", "-"):
+        play.passes(Message(f'{{"type":"step_complete","segment_idx":{sign}{"9" * digits}}}'))
+    play.replica(step(0)).expect(ToClient(step(1)))
+    play.over()
+
+
+# How deep a text may be nested to be read depends on how deep the caller is in its own calls.
+
+
+def in_deeper_calls(act: Callable[[], None], calls: int = 100) -> None:
+    if calls:
+        in_deeper_calls(act, calls - 1)
+    else:
+        act()
+
+
+def nested(kind: str, levels: int, **fields: Any) -> Message:
+    said = text(kind, **fields, deep=0).data
+    assert isinstance(said, str)
+    return Message(said.replace('"deep":0', '"deep":' + "[" * levels + "]" * levels))
+
+
+def readable_levels() -> int:
+    """As many as can be read here with 70 calls to spare."""
+    return sys.getrecursionlimit() - len(inspect.stack(0)) - 70
+
+
+def test_an_init_that_cannot_be_written_again_at_a_move_ends_the_session() -> None:
+    init = nested("session_init_v2", readable_levels())
+    play = Play().streams(init=init).says(prompt("p")).makes(0)
+    assert play.core.resumable
+    play.loses()
+    in_deeper_calls(lambda: play.attached(B, "b"))
+    play.expect(*ending(errors.ReplicaLost(), replica_is_there=True))
+    assert play.core.backlog_bytes == 0
+    play.client(prompt("late")).expect().replica(GPU).expect().over()
+
+
+def test_a_message_that_cannot_be_numbered_anew_passes_as_it_came() -> None:
+    play = in_the_second_segment_after_a_move()
+    numbered = 0
+    for levels in range(readable_levels(), sys.getrecursionlimit()):
+        commands = play.core.from_replica(nested("step_complete", levels, segment_idx=0))
+        numbered += commands == (ToClient(nested("step_complete", levels, segment_idx=1)),)
+        assert numbered == levels + 1 - readable_levels() or commands == (
+            ToClient(nested("step_complete", levels, segment_idx=0)),
+        )
+    assert numbered
+    play.over()
