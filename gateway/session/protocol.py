@@ -118,8 +118,8 @@ def with_state(init: str, state: bytes) -> str:
 
 
 def with_segment_idx(text: str, number: int) -> str:
-    """The message with this segment number, its other keys as they were; as it came where it is nested so deep
-    that it could just be read.
+    """The message with this segment number, its other keys as they were; as it came where it is nested so
+    deep that it could just be read.
     """
     try:
         return _with_key(text, "segment_idx", b"%d" % number)

@@ -248,7 +248,7 @@ def test_a_segment_number_of_any_length_passes_as_it_came_after_a_move(digits: i
 # How deep a text may be nested to be read depends on how deep the caller is in its own calls.
 
 
-def in_deeper_calls(act: Callable[[], None], calls: int = 100) -> None:
+def in_deeper_calls(act: Callable[[], object], calls: int = 100) -> None:
     if calls:
         in_deeper_calls(act, calls - 1)
     else:
