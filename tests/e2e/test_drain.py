@@ -241,6 +241,45 @@ async def test_a_session_in_the_middle_of_opening_is_not_lost_to_a_drain(
         assert await gateway.wait() == 0, gateway.output()
 
 
+INTERFACES: tuple[Launch, ...] = ("granian", "asgi")
+
+AT_ONCE: dict[str, object] = {"drain__timeout_seconds": 1, "drain__spread_seconds": 0}
+
+
+@pytest.mark.parametrize("launch", INTERFACES)
+async def test_a_client_whose_replica_hangs_is_refused_at_the_deadline(
+    tmp_path: Path, replica: ScriptedReplica, launch: Launch
+) -> None:
+    """Not only when the replica has had its time."""
+    patient = {**AT_ONCE, "session__connect_timeout_seconds": 30}
+    replica.answer_upgrades.clear()
+    async with GatewayProcess(tmp_path, [replica.url], settings=patient, launch=launch) as gateway:
+        async with asyncio.TaskGroup() as tasks:
+            refused = tasks.create_task(refusal(gateway.port))
+            await eventually(lambda: replica.upgrades, "the replica has the upgrade request")
+            gateway.send_signal(signal.SIGTERM)
+        assert refused.result().status == 503
+        assert await gateway.wait(20) == 0, gateway.output()
+        assert "Traceback" not in gateway.output()
+
+
+@pytest.mark.parametrize("half", [b"GET /healthz HTTP/1.1\r\nHo", b"GET /v1/stream HTTP/1.1\r\nUpgrade:"])
+@pytest.mark.parametrize("launch", INTERFACES)
+async def test_half_a_request_does_not_keep_it_running(
+    tmp_path: Path, replica: ScriptedReplica, launch: Launch, half: bytes
+) -> None:
+    async with GatewayProcess(tmp_path, [replica.url], settings=AT_ONCE, launch=launch) as gateway:
+        _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        try:
+            writer.write(half)
+            await writer.drain()
+            assert await gateway.answers("/healthz"), "another's request, which came later"
+            gateway.send_signal(signal.SIGTERM)
+            assert await gateway.wait(20) == 0, gateway.output()
+        finally:
+            writer.transport.abort()
+
+
 async def test_readiness_and_status_are_served_while_draining(
     tmp_path: Path, replica: ScriptedReplica
 ) -> None:
