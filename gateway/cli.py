@@ -8,6 +8,8 @@ command: `check` must be quick.
 from __future__ import annotations
 
 import argparse
+import asyncio
+import json
 import os
 import signal
 import sys
@@ -30,6 +32,10 @@ from gateway.settings import (
 )
 
 STATUS_TIMEOUT_SECONDS = 5.0
+"""For the whole answer, not for each piece of it."""
+MOST_LATENCY_MS = 1e9
+MOST_STATUS_BYTES = 16 * 1024 * 1024
+"""Far above the report of any gateway."""
 ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 
@@ -150,20 +156,35 @@ def _fetch(url: str) -> Mapping[str, Any]:
     import httpx
 
     try:
-        # The address is the gateway's own: a proxy of the environment does not reach this machine.
-        response = httpx.get(url, timeout=STATUS_TIMEOUT_SECONDS, trust_env=False)
-        found = response.json() if response.status_code == httpx.codes.OK else None
-    except httpx.TimeoutException:
-        raise LookupError(f"nothing answered within {STATUS_TIMEOUT_SECONDS:g} seconds") from None
+        status, body = asyncio.run(_answer(url))
+        found = json.loads(body) if status == httpx.codes.OK else None
+    except (httpx.TimeoutException, TimeoutError):
+        raise LookupError(f"no whole answer came within {STATUS_TIMEOUT_SECONDS:g} seconds") from None
     except httpx.ConnectError:
         raise LookupError("nothing answers there") from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise LookupError(f"it cannot be asked: {error}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise LookupError("something answers there, but not with JSON; is it a gateway?") from None
     if not isinstance(found, dict):
-        raise LookupError(f"something answers there with {response.status_code}, but not as a gateway does")
+        raise LookupError(f"something answers there with {status}, but not as a gateway does")
     return found
+
+
+async def _answer(url: str) -> tuple[int, bytes]:
+    """Status and body of the answer, which has to be whole in time and not too large."""
+    import httpx
+
+    body = bytearray()
+    # The address is the gateway's own: a proxy of the environment does not reach this machine.
+    client = httpx.AsyncClient(timeout=STATUS_TIMEOUT_SECONDS, trust_env=False)
+    async with asyncio.timeout(STATUS_TIMEOUT_SECONDS), client, client.stream("GET", url) as response:
+        # Nothing is unpacked: a gateway compresses nothing, and a few bytes can become any number.
+        async for piece in response.aiter_raw():
+            body += piece
+            if len(body) > MOST_STATUS_BYTES:
+                raise LookupError("something answers there without an end; is it a gateway?")
+    return response.status_code, bytes(body)
 
 
 _COLUMNS = ("REPLICA", "URL", "STATUS", "SESSIONS", "PENDING", "LIMIT", "FAILURES", "LATENCY")
@@ -181,7 +202,6 @@ def _table(report: Mapping[str, Any]) -> str:
 
 def _row(replica: Mapping[str, Any]) -> tuple[str, ...]:
     flags = [flag for flag in ("primary", "draining", "removed") if replica.get(flag) is True]
-    latency = replica.get("last_latency_ms")
     return (
         _cell(replica.get("name")),
         _cell(replica.get("url")),
@@ -190,8 +210,16 @@ def _row(replica: Mapping[str, Any]) -> tuple[str, ...]:
         _cell(replica.get("pending_sessions")),
         _cell(replica.get("max_sessions")),
         _cell(replica.get("consecutive_failures")),
-        f"{latency:.1f} ms" if isinstance(latency, int | float) else "-",
+        _latency(replica.get("last_latency_ms")),
     )
+
+
+def _latency(milliseconds: object) -> str:
+    if not isinstance(milliseconds, int | float):
+        return "-"
+    if not 0 <= milliseconds < MOST_LATENCY_MS:
+        raise LookupError("the answer has a latency that no probe can have; is it a gateway?")
+    return f"{milliseconds:.1f} ms"
 
 
 def _cell(value: object) -> str:

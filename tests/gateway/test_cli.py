@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -135,12 +135,20 @@ def answering(body: str, status: int = 200) -> Iterator[str]:
         def do_GET(self) -> None:
             self.send_response(status)
             self.end_headers()
-            self.wfile.write(body.encode())
+            with suppress(OSError):
+                self.wfile.write(body.encode())
 
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+    with serving(Answer) as url:
+        yield url
+
+
+@contextmanager
+def serving(handler: type[http.server.BaseHTTPRequestHandler]) -> Iterator[str]:
+    """The URL of a server whose requests go to `handler`."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
@@ -209,6 +217,11 @@ def test_status_says_when_nothing_answers(tmp_path: Path) -> None:
         ('{"replicas": [1]}', 200),
         ("{}", 404),
         ('{"replicas": {}}', 200),
+        ("[" * 100_000, 200),
+        ('{"replicas": [{"last_latency_ms": %s}]}' % ("9" * 5000), 200),
+        ('{"replicas": [{"last_latency_ms": %s}]}' % ("9" * 400), 200),
+        ('{"replicas": [{"last_latency_ms": NaN}]}', 200),
+        ("x" * (17 * 1024 * 1024), 200),
     ],
 )
 def test_status_says_when_something_else_answers(tmp_path: Path, body: str, status: int) -> None:
@@ -217,6 +230,29 @@ def test_status_says_when_something_else_answers(tmp_path: Path, body: str, stat
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"gateway: {url}: ")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_status_does_not_wait_for_an_answer_that_drips(tmp_path: Path) -> None:
+    ended = threading.Event()
+
+    class Drip(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                while not ended.wait(0.2):
+                    self.wfile.write(b" ")
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with serving(Drip) as url:
+        try:
+            done = gateway("status", "--url", url, directory=tmp_path)
+        finally:
+            ended.set()
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"gateway: {url}: no whole answer came within 5 seconds\n"
 
 
 @pytest.mark.parametrize("url", ["http://[", "http://host:port", "ftp://127.0.0.1", "http://"])
