@@ -199,11 +199,19 @@ def kinds() -> dict[str, str]:
 
 
 def _only_from_here(request: Request[Any, Any, Any]) -> None:
-    hosts = [urlsplit(f"//{request.headers.get('host', '')}").hostname]
+    hosts = [_host_of(f"//{request.headers.get('host', '')}")]
     if (origin := request.headers.get("origin")) is not None:
-        hosts.append(urlsplit(origin).hostname)
+        hosts.append(_host_of(origin))
     if any(host not in OWN_HOSTS for host in hosts):
         raise PermissionDeniedException(f"this API is for {', '.join(OWN_HOSTS)} only")
+
+
+def _host_of(url: str) -> str | None:
+    """None where there is none, or what is there is no URL."""
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
 
 
 def _object_in(raw: bytes) -> dict[str, Any]:

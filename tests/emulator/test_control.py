@@ -138,7 +138,15 @@ async def test_the_routes_are_described(api: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize(
-    "headers", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}, {"Origin": "null"}]
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "[::1"},
+        {"Host": ""},
+        {"Origin": "https://evil.example"},
+        {"Origin": "http://["},
+        {"Origin": "null"},
+    ],
 )
 async def test_web_pages_of_others_are_kept_out(api: httpx.AsyncClient, headers: dict[str, str]) -> None:
     answer = await api.post("/reset", headers=headers)
