@@ -29,6 +29,8 @@ HOST = "127.0.0.1"
 DEFAULT_PORT = 9101
 DEFAULT_CONTROL_PORT = 9190
 STARTUP_SECONDS = 10.0
+MOST_DIGITS = 100
+"""Of a whole number on the command line."""
 
 
 class BadCommand(Exception):
@@ -78,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--down", action="append", default=[], metavar="NAME", help="refuses connects; repeatable")
     add("--slow", action="append", default=[], metavar="NAME", help="answers late; repeatable")
     add("--poison", metavar="TEXT", help="a prompt with this text kills the replica that takes it up")
-    add("--seed", type=int, default=0, help="of everything random (0)")
+    add("--seed", type=_seed, default=0, help="of everything random (0)")
     add("--segment-seconds", type=_seconds, default=1.0, metavar="S", help="how long a segment takes (1)")
     add(
         "--subprotocol",
@@ -102,6 +104,7 @@ async def _serve(options: argparse.Namespace) -> int:
     names = names_of(options.replicas)
     farm = _farm(options, names)
     _check_ready_file(options.ready_file)
+    _check_control_port(options.control_port, first=options.port, last=options.port + len(names) - 1)
     stop = asyncio.Event()
     with _control_socket(options.control_port) as control_socket, _signals(stop):
         try:
@@ -153,7 +156,18 @@ def _control_socket(port: int) -> Iterator[socket.socket]:
         yield bound
 
 
+def _check_control_port(port: int, *, first: int, last: int) -> None:
+    """Told before it is opened: what would fail then is a replica, whose port is not the one to change."""
+    if first and first <= port <= last:
+        raise BadCommand(
+            f"port {port} of the control API is one of the replicas' ({first} to {last}): "
+            "choose another with --control-port"
+        )
+
+
 def _check_ready_file(path: Path | None) -> None:
+    if path is not None and path.is_dir():
+        raise BadCommand(f"{path} is a directory: name a file with --ready-file")
     if path is not None and not os.access(path.parent, os.W_OK):
         raise BadCommand(f"{path} cannot be written: choose another place with --ready-file")
 
@@ -226,21 +240,36 @@ def _say(line: str) -> None:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be 1 or more, not {number}")
+    number = _whole(text)
+    if number is None or number < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of 1 or more, not {text!r}")
     return number
 
 
 def _port(text: str) -> int:
-    number = int(text)
-    if not 0 <= number <= MAX_PORT:
-        raise argparse.ArgumentTypeError(f"must be 0 to {MAX_PORT}, not {number}")
+    number = _whole(text)
+    if number is None or number > MAX_PORT:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to {MAX_PORT}, not {text!r}")
     return number
 
 
+def _seed(text: str) -> int:
+    number = _whole(text.removeprefix("-"))
+    if number is None:
+        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}")
+    return -number if text.startswith("-") else number
+
+
+def _whole(text: str) -> int | None:
+    """None for whatever is not a few digits."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
+
+
 def _seconds(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
     if not 0 <= number < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be 0 or more, not {text}")
+        raise argparse.ArgumentTypeError(f"must be a finite number of 0 or more, not {text!r}")
     return number

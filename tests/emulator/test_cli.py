@@ -116,7 +116,9 @@ async def test_programs_get_the_addresses_as_json(tmp_path: Path) -> None:
         (["--port", "0", "--control-port", "BUSY"], "--control-port"),
         ([*FREE, "--flaky", "q"], "--flaky q: there is no such replica; there are: a, b, c"),
         ([*FREE, "--ready-file", "/nowhere/at/all"], "--ready-file"),
+        ([*FREE, "--ready-file", "/"], "/ is a directory: name a file with --ready-file"),
         (["--control-port", "0", "--port", "65535"], "--port and --replicas"),
+        (["--control-port", "9103", "--port", "9101"], "one of the replicas' (9101 to 9103): choose another"),
     ],
 )
 def test_what_cannot_start_is_told_in_one_line(options: list[str], text: str) -> None:
@@ -135,12 +137,24 @@ def test_what_cannot_start_is_told_in_one_line(options: list[str], text: str) ->
 
 
 @pytest.mark.parametrize(
-    "options", [["--replicas", "0"], ["--port", "70000"], ["--segment-seconds", "-1"], ["--no-such"]]
+    ("options", "text"),
+    [
+        (["--replicas", "0"], "argument --replicas: must be a whole number of 1 or more, not '0'"),
+        (["--replicas", "x"], "argument --replicas: must be a whole number of 1 or more, not 'x'"),
+        (["--port", "70000"], "argument --port: must be a whole number from 0 to 65535, not '70000'"),
+        (["--control-port", "x"], "must be a whole number from 0 to 65535, not 'x'"),
+        (["--seed", "1.5"], "argument --seed: must be a whole number, not '1.5'"),
+        (["--segment-seconds", "-1"], "must be a finite number of 0 or more, not '-1'"),
+        (["--segment-seconds", "nan"], "must be a finite number of 0 or more, not 'nan'"),
+        (["--segment-seconds", "1s"], "must be a finite number of 0 or more, not '1s'"),
+        (["--no-such"], "--no-such"),
+    ],
 )
-def test_a_wrong_option_is_refused(options: list[str]) -> None:
+def test_a_wrong_option_is_refused(options: list[str], text: str) -> None:
     with emulator(*options) as process:
         code, _, err = ended(process)
     assert code == 2
+    assert text in err
     assert "Traceback" not in err
 
 
