@@ -213,7 +213,9 @@ class HealthCheckSettings(Section):
     expect_body: Annotated[dict[str, tuple[object, ...]], BeforeValidator(_one_or_more_bodies)] = {
         "status": ("ok", "ready")
     }
-    """Where the body is a JSON object with one of these keys, its value must be one of those listed."""
+    """Where the body is a JSON object with one of these keys, its value must be one of those listed. A
+    compressed body is a failure; `{}` looks at no body.
+    """
     unhealthy_interval_seconds: Number | None = None
     """The interval while a replica is unhealthy; null is the same interval."""
 
