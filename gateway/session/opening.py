@@ -135,4 +135,4 @@ class Opener:
     @staticmethod
     def _tell(lease: Lease, request_id: str, reason: str) -> None:
         line = log_line("connect_failed", replica=lease.replica.name, request_id=request_id, reason=reason)
-        logger.info(line)
+        logger.warning(line)

@@ -187,7 +187,7 @@ class Session:
             self._wanted.turn = self._parts.opener.admission.turn(self._wanted.turn)
             self._wanted.tried.add(self._replica.url)
         line = log_line(
-            "session_moves",
+            "session_leaves",
             request_id=self._wanted.request_id,
             away_from=self._replica.name,
             cause=move.cause,

@@ -205,7 +205,7 @@ async def test_a_session_is_carried_and_gives_everything_back(lines: Lines) -> N
     assert lines("session_opened") == [
         "session_opened replica=a request_id=mine client=192.0.2.7 path=/v1/stream subprotocol=b"
     ]
-    assert lines("session_moved") == lines("session_moves") == []
+    assert lines("session_moved") == lines("session_leaves") == []
     (ended,) = lines("session_ended")
     fields = dict(field.split("=", 1) for field in shlex.split(ended)[1:])
     assert float(fields.pop("duration_seconds")) >= 0

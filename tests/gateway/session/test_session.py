@@ -88,7 +88,7 @@ async def test_a_session_outlives_its_replica(lines: Lines) -> None:
         await guest.serving
         assert guest.door.sent[-1] == Closed(1000, "done")
         house.assert_empty()
-    (opened,), (moves,) = lines("session_opened"), lines("session_moves")
+    (opened,), (leaves,) = lines("session_opened"), lines("session_leaves")
     (moved,), (ended,) = lines("session_moved"), lines("session_ended")
     request_id = fields(opened)["request_id"]
     assert fields(opened) == {
@@ -97,7 +97,7 @@ async def test_a_session_outlives_its_replica(lines: Lines) -> None:
         "client": "192.0.2.7",
         "path": "/v1/stream",
     }
-    assert fields(moves) == {"request_id": request_id, "away_from": "a", "cause": "lost"}
+    assert fields(leaves) == {"request_id": request_id, "away_from": "a", "cause": "lost"}
     assert fields(moved) == {**fields(opened), "replica": "b"}
     told = fields(ended)
     assert told.pop("duration_seconds") is not None
