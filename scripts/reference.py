@@ -9,16 +9,20 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import itertools
 import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
 
+import msgspec
 from pydantic import BaseModel
 
+from emulator import messages
 from emulator.faults import CATALOGUE
 from gateway.settings import Settings
 
@@ -45,6 +49,19 @@ def faults_table() -> str:
     return _table(rows)
 
 
+def messages_table() -> str:
+    """Every message of the streaming protocol, by who sends it."""
+    source = ast.parse(inspect.getsource(messages))
+    classes = {node.name: node for node in source.body if isinstance(node, ast.ClassDef)}
+    rows: Rows = [("from", "type", "fields", "notes")]
+    for sender, union in (("client", messages.ClientMessage), ("replica", messages.ServerMessage)):
+        for kind in get_args(union):
+            fields = [_message_field(field) for field in msgspec.structs.fields(kind)]
+            tag = f"`{kind.__struct_config__.tag}`"
+            rows.append((sender, tag, "; ".join(fields) or "none", _message_notes(classes[kind.__name__])))
+    return _table(rows)
+
+
 def modules_table(package: str) -> str:
     """Every module of the package, by what its first paragraph says of it."""
     rows: Rows = [("module", "pure", "what it is")]
@@ -68,6 +85,7 @@ def layers_text() -> str:
 PIECES: dict[str, tuple[str, Callable[[], str]]] = {
     "settings": ("settings.md", settings_table),
     "faults": ("faults.md", faults_table),
+    "messages": ("protocol.md", messages_table),
     "layers": ("architecture.md", layers_text),
     "modules of gateway": ("architecture.md", partial(modules_table, "gateway")),
     "modules of emulator": ("architecture.md", partial(modules_table, "emulator")),
@@ -81,6 +99,45 @@ def placed(text: str, name: str, piece: str) -> str:
     if not pattern.search(text):
         raise ValueError(f"no <!-- {name} --> ... <!-- end {name} --> in this text")
     return pattern.sub(lambda found: found[1] + piece + found[2], text)
+
+
+_WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false", dict: "object"}
+"""What a type of Python's is on the wire."""
+
+
+def _message_field(field: msgspec.structs.FieldInfo) -> str:
+    """The field with its type and, where it may be left out, what it is then."""
+    default = field.default
+    if field.default_factory is not msgspec.NODEFAULT:
+        default = field.default_factory()
+    left_out = "" if default is msgspec.NODEFAULT else f" ({_json(default)})"
+    return f"`{field.encode_name}`: {_in_words(field.type)}{left_out}"
+
+
+def _in_words(kind: Any) -> str:
+    """A type as the reader of JSON knows it."""
+    inner = [each for each in get_args(kind) if each is not NoneType]
+    origin = get_origin(kind)
+    if origin is Literal:
+        return " or ".join(f"`{value}`" for value in inner)
+    if origin is list:
+        return f"list of {_in_words(inner[0])}"
+    if inspect.isclass(kind) and issubclass(kind, msgspec.Struct):
+        return f"object of {', '.join(_message_field(field) for field in msgspec.structs.fields(kind))}"
+    word = _WORDS.get(origin or kind)
+    return word if word is not None else _in_words(inner[0])
+
+
+def _message_notes(node: ast.ClassDef) -> str:
+    """What the class and the strings below its fields say."""
+    notes = [_one_line(ast.get_docstring(node))]
+    for field, below in itertools.pairwise(node.body):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                notes.append(f"`{name}`: {_one_line(text)}")
+            case _:
+                pass
+    return " ".join(note for note in notes if note)
 
 
 def _settings(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str]]:

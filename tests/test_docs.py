@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shlex
 import subprocess
@@ -18,9 +19,12 @@ from emulator.spec import ReplicaSpec
 from gateway import errors
 from gateway.settings import load
 from scripts.reference import DOCS, PIECES, placed
-from tests.support.processes import BIN, ROOT, clean_environment
+from tests.support.emulator_process import EmulatorProcess
+from tests.support.gateway_process import GatewayProcess
+from tests.support.processes import BIN, ROOT, RunningProcess, clean_environment
 
 README = (ROOT / "README.md").read_text()
+SESSIONS = (DOCS / "sessions.md").read_text()
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
 
 
@@ -89,8 +93,8 @@ def _log_lines(*modules: str) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("cause", list(ended_sessions()), ids=lambda cause: cause.__name__)
-def test_every_close_code_is_in_the_readme(cause: type[errors.SessionEnded]) -> None:
-    table = README.partition("## What a client sees")[2].partition("\n## ")[0]
+def test_every_close_code_is_explained(cause: type[errors.SessionEnded]) -> None:
+    table = SESSIONS.partition("## What a client sees")[2].partition("\n## ")[0]
     rows = [row for row in table.splitlines() if f"`{cause.close_reason}`" in row]
     assert rows, f"{cause.close_reason} is not in the table"
     if cause not in (errors.ClientRefused, errors.GatewayDraining):  # told by status, before any close
@@ -99,8 +103,8 @@ def test_every_close_code_is_in_the_readme(cause: type[errors.SessionEnded]) -> 
         assert f"`{cause.code}`" in table or f'"{cause.code}"' in table
 
 
-def test_the_readme_tells_which_losses_are_worth_another_try() -> None:
-    lost = [row for row in README.splitlines() if f"`{errors.ReplicaLost.close_reason}` |" in row]
+def test_the_table_tells_which_losses_are_worth_another_try() -> None:
+    lost = [row for row in SESSIONS.splitlines() if f"`{errors.ReplicaLost.close_reason}` |" in row]
     for cause in (errors.ReplicaLost, errors.PoisonSuspected):
         assert any((", not retryable" not in row) is cause.retryable for row in lost), cause
 
@@ -109,6 +113,11 @@ def test_every_link_leads_to_a_file() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
             assert target.startswith("https://") or (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_short_table_in_the_readme_says_the_same() -> None:
+    rows = README.partition("## What a client sees")[2].partition("\n## ")[0].splitlines()
+    assert [row for row in rows if row.startswith("|") and row not in SESSIONS.splitlines()] == []
 
 
 def test_the_settings_in_the_readme_load(tmp_path: Path) -> None:
@@ -149,7 +158,8 @@ def test_every_program_in_the_readme_is_there() -> None:
 
 
 def _commands() -> list[str]:
-    return [line for block in blocks(README, "bash") for line in block.splitlines() if line.strip()]
+    lines = [line for block in blocks(README, "bash") for line in block.splitlines()]
+    return [line for line in lines if shlex.split(line, comments=True)]
 
 
 def _check_curl(arguments: list[str]) -> None:
@@ -158,6 +168,25 @@ def _check_curl(arguments: list[str]) -> None:
         if found := re.search(r"/faults/(\w+)$", argument):
             body = arguments[arguments.index("-d") + 1] if "-d" in arguments else "{}"
             fault_from(found[1], yaml.safe_load(body))
+
+
+@pytest.mark.e2e
+async def test_the_client_in_the_readme_gets_its_segment(tmp_path: Path) -> None:
+    (example,) = blocks(README, "python")
+    url = "ws://127.0.0.1:8000/v1/stream"
+    assert example.count(url) == 1
+    async with EmulatorProcess(tmp_path, "--segment-seconds", "0.1") as emulator:
+        async with GatewayProcess(tmp_path, emulator.settings()) as gateway:
+            (tmp_path / "client.py").write_text(example.replace(url, gateway.ws))
+            command = [str(BIN / "python"), "client.py"]
+            env = {"NO_PROXY": "127.0.0.1"}
+            async with RunningProcess(command, log=tmp_path / "client.log", env=env, cwd=tmp_path) as client:
+                assert await client.wait() == 0, client.output()
+                said = client.output().splitlines()
+            await gateway.until_no_sessions()
+    types = [json.loads(line)["type"] for line in said if line.startswith("{")]
+    assert types[-1] == "ltx2_segment_complete"
+    assert any(line.endswith(" bytes of media") for line in said)
 
 
 def test_every_fault_in_an_example_exists() -> None:

@@ -279,7 +279,8 @@ class SessionSettings(Section):
     """WebSocket paths that are carried to a replica, which sees the same path."""
     protocol: Literal["streaming", "passthrough"] = "streaming"
     """`streaming` follows sessions that open with session_init_v2, and carries any other traffic as it is;
-    `passthrough` looks at no message.
+    `passthrough` looks at no message. Clients that wait are told so by `queue_status` under both, before
+    their replica has spoken; `admission.queue_size: 0` avoids it.
     """
     connect_timeout_seconds: Seconds = 5.0
     """From the first packet to a replica until it has answered the upgrade; for each attempt."""
