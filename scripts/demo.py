@@ -117,7 +117,7 @@ async def show_flaky(stage: Stage) -> None:
     step(1, f"The same {CLIENTS} clients stream through the gateway, all at the same time.")
     crowd = Crowd(stage, "flaky", FEW)
     await crowd.stream()
-    told(f"{crowd.all_identical()} {came_to(await crowd.places())} A session that moved is counted twice.")
+    told(f"{crowd.all_identical()} {came_to(await crowd.places())} A session that b broke is counted twice.")
     resumes = crowd.resumes()
     ways = await broken_by_flaky(stage.emulator)
     if not ways:
