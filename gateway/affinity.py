@@ -75,11 +75,6 @@ class Affinity:
                 key = _in_cookies(self.name, headers)
         return key or None
 
-    def key_in_init(self, init: object) -> str | None:
-        """The key in a session's decoded opening message; None without one, or where the request has it."""
-        value = init.get(self.name) if self.needs_init and isinstance(init, dict) else None
-        return value if isinstance(value, str) and value else None
-
 
 def _in_query(name: str, query: str) -> str | None:
     # The replica parses the query for itself; here the number of its parts is bounded by the server's request

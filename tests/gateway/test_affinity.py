@@ -29,7 +29,6 @@ def test_what_is_no_affinity_is_a_value_error_that_names_the_forms(spelt: str) -
 def test_only_init_has_to_wait_for_a_message(spelt: str) -> None:
     assert not Affinity.parse(spelt).needs_init
     assert Affinity.parse("init:client_id").needs_init
-    assert Affinity.parse(spelt).key_in_init({"client_id": "c-1"}) is None
 
 
 def test_none_gives_no_key() -> None:
@@ -96,22 +95,8 @@ def test_a_cookie_is_found_among_others(headers: list[tuple[bytes, bytes]], expe
     assert key("cookie:sid", headers=headers) == expected
 
 
-@pytest.mark.parametrize(
-    ("init", "expected"),
-    [
-        ({"type": "session_init_v2", "client_id": "c-1"}, "c-1"),
-        ({"type": "session_init_v2", "client_id": ""}, None),
-        ({"client_id": 7}, None),
-        ({"client_id": None}, None),
-        ({}, None),
-        ([], None),
-        ("client_id", None),
-        (None, None),
-    ],
-)
-def test_the_client_id_of_an_init_is_a_key_if_it_is_a_text(init: object, expected: str | None) -> None:
+def test_an_init_key_is_in_no_part_of_the_request() -> None:
     affinity = Affinity.parse("init:client_id")
-    assert affinity.key_in_init(init) == expected
     assert affinity.key_of(client_ip="192.0.2.1", query="client_id=x", headers=[]) is None
 
 
