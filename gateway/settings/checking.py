@@ -115,7 +115,16 @@ def _entry_model(annotation: Any) -> type[BaseModel] | None:
 
 
 def _no_setting(key: str, holder: type[BaseModel], *, guess: bool) -> str:
+    if holder is Settings and (whole := _in_a_section(key)) is not None:
+        return f"is not a setting; did you mean {whole}?"
     return f"is not a setting{did_you_mean(key, holder.model_fields) if guess else ''}"
+
+
+def _in_a_section(key: str) -> str | None:
+    """The setting of this name, where just one section has it."""
+    sections = {name: section_in(field.annotation) for name, field in Settings.model_fields.items()}
+    having = [name for name, section in sections.items() if section and key in section.model_fields]
+    return f"{having[0]}.{key}" if len(having) == 1 else None
 
 
 def _told(details: ErrorDetails, place: _Place, *, guess: bool) -> str:

@@ -246,6 +246,11 @@ def test_settings_that_cannot_be_used(tmp_path: Path, key: str, value: str, said
     assert problem.source in (f"gateway.yaml:{line}" for line in range(1, len(sections) + 2))
 
 
+def test_a_setting_without_its_section_is_led_there(tmp_path: Path) -> None:
+    [problem] = problems(tmp_path, GOOD + "queue_size: 0\n")
+    assert problem.message == "is not a setting; did you mean admission.queue_size?"
+
+
 def test_a_variable_hides_no_mistake_of_the_file(tmp_path: Path) -> None:
     text = "router: {replicas: [{url: 'http://a:1'}], health_check: 5}\n"
     [problem] = problems(tmp_path, text, {"GATEWAY_ROUTER__HEALTH_CHECK__PATH": "/ready"})
