@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
@@ -138,7 +139,10 @@ async def test_the_first_choice_gets_the_request(scripted: type[Connect]) -> Non
 
 @pytest.mark.parametrize("failure", [REFUSED, status(503)])
 async def test_a_failure_takes_the_next_replica(
-    scripted: type[Connect], failure: Unreachable | Refused
+    scripted: type[Connect],
+    failure: Unreachable | Refused,
+    lines: Callable[[str], list[str]],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     registry, upstream = replicas(), FakeUpstream()
     connect = scripted(registry, failure, failure, upstream)
@@ -148,6 +152,9 @@ async def test_a_failure_takes_the_next_replica(
     assert connect.urls == [f"ws://127.0.0.1:{port}/v1/stream" for port in (9101, 9102, 9103)]
     assert connect.counts == [(1, 1)] * 3, "one place at a time"
     assert counts(registry) == (1, 0)
+    assert len(lines("connect_failed")) == 2
+    told = [record for record in caplog.records if record.name == "streamhold.session"]
+    assert {record.levelno for record in told} == {logging.WARNING}
 
 
 @pytest.mark.parametrize(("attempts", "tries"), [(1, 1), (2, 2), (4, 4), (9, 4)])
