@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from tests.emulator.sessions import session
+from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 30
@@ -165,7 +166,8 @@ async def test_isolated_replicas_die_with_the_command_even_by_sigkill_and_while_
         assert {child.ppid() for child in children} == {process.pid}
         async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
             await client.post(f"{addresses['control']}/replicas/b/pause")
-        assert children[1].status() == psutil.STATUS_STOPPED
+        stopped = psutil.STATUS_STOPPED
+        await eventually(lambda: children[1].status() == stopped, "the paused replica's process is stopped")
         process.kill()
         process.wait(timeout=PATIENCE_SECONDS)
         _, alive = psutil.wait_procs(children, timeout=PATIENCE_SECONDS)
