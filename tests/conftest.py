@@ -1,4 +1,6 @@
-"""What all tests share: SIGTERM ends a run as Ctrl-C does, so that fixtures stop what they started."""
+"""What all tests share: SIGTERM ends a run as Ctrl-C does, so that fixtures stop what they started, and what
+they start does not ignore SIGINT.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if threading.current_thread() is not threading.main_thread():
         return
     before = signal.signal(signal.SIGTERM, _as_ctrl_c)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell does that to what it puts in the background, and whatever a test starts would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def restore() -> None:
         signal.signal(signal.SIGTERM, before)
