@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import socket
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +28,11 @@ logger.setLevel(logging.WARNING)  # the library tells of each connection at INFO
 FRAGMENT_BYTES = 256 * 1024
 """Messages to a replica leave in frames of at most this size: the connection's write buffer never shrinks
 again.
+"""
+
+RECEIVE_BUFFER_BYTES = 256 * 1024
+"""Of a replica's socket. The connection's read buffer doubles whenever one read fills it, which a system that holds
+megabytes for a reader that was paused makes it do again and again.
 """
 
 CLOSE_TIMEOUT_SECONDS = 2.0
@@ -201,6 +207,8 @@ class Upstream(WSListener):
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
+        sock = transport.underlying_transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
         transport.underlying_transport.pause_reading()
         if self._abandoned:
             transport.disconnect(graceful=False)
