@@ -31,8 +31,8 @@ again.
 """
 
 RECEIVE_BUFFER_BYTES = 256 * 1024
-"""Of a replica's socket. The connection's read buffer doubles whenever one read fills it, which a system that holds
-megabytes for a reader that was paused makes it do again and again.
+"""Of a replica's socket. The connection's read buffer doubles whenever one read fills it, which a system that
+holds megabytes for a reader that was paused makes it do again and again.
 """
 
 CLOSE_TIMEOUT_SECONDS = 2.0
