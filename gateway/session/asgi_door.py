@@ -115,6 +115,7 @@ class AsgiDoor:
         self._readable.set()
         self._closing = False
         self._heard_at = 0.0
+        self._has_spoken = False
         self._quieting_since: float | None = None
         self._close_timer: asyncio.TimerHandle | None = None
         self._quiet = asyncio.Event()
@@ -196,6 +197,7 @@ class AsgiDoor:
                 held.append(_closed(message))
                 self._deliver_held()
                 return
+            self._has_spoken = True
             text = message.get("text")
             held.append(Message(message["bytes"] if text is None else text))
             self._deliver_held()
@@ -208,16 +210,23 @@ class AsgiDoor:
         """Send `close` once the client is quiet; it is read meanwhile."""
         self.resume_reading()
         now = asyncio.get_running_loop().time()
-        if now - self._heard_at >= QUIET_SECONDS or self._writer.has_ended:
+        if self._quiet_at <= now or self._writer.has_ended:
             self._writer.push(close, 0)
             return
         self._quieting_since = now
         self._quiet.clear()
         self._close_when_quiet(close, now + QUIET_TIMEOUT_SECONDS)
 
+    @property
+    def _quiet_at(self) -> float:
+        """When the client will have been quiet for long enough. One that has only just been accepted is about to
+        speak for the first time, most likely.
+        """
+        return self._heard_at + (QUIET_SECONDS if self._has_spoken else QUIET_TIMEOUT_SECONDS)
+
     def _close_when_quiet(self, close: Frame, give_up_at: float) -> None:
         loop = asyncio.get_running_loop()
-        due = min(self._heard_at + QUIET_SECONDS, give_up_at)
+        due = min(self._quiet_at, give_up_at)
         if due > loop.time():
             self._close_timer = loop.call_at(due, self._close_when_quiet, close, give_up_at)
         else:

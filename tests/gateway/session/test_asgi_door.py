@@ -546,6 +546,19 @@ async def test_a_close_waits_while_the_client_still_says_something() -> None:
         assert server.sent[-1]["type"] == "websocket.close"
 
 
+async def test_a_close_waits_longer_for_a_client_that_has_not_spoken_yet() -> None:
+    server, listener = Server(), Listener()
+    async with opened(server, listener) as door:
+        door.send(Closed(1013, "no_healthy_replica"))
+        await asyncio.sleep(QUIET_SECONDS * 1.5)
+        server.says("first words")
+        await settle()
+        assert server.sent[-1]["type"] == "websocket.accept"
+        await door.flushed()
+        assert server.sent[-1]["type"] == "websocket.close"
+        assert listener.events == [Message("first words")]
+
+
 async def test_a_close_does_not_wait_for_ever_for_a_client_that_goes_on() -> None:
     server, loop = Server(), asyncio.get_running_loop()
     async with opened(server) as door:
@@ -560,7 +573,7 @@ async def test_a_close_does_not_wait_for_ever_for_a_client_that_goes_on() -> Non
 async def test_a_client_that_has_long_been_quiet_is_closed_at_once() -> None:
     server, loop = Server(), asyncio.get_running_loop()
     async with opened(server) as door:
-        await asyncio.sleep(QUIET_SECONDS * 2)
+        await asyncio.sleep(QUIET_TIMEOUT_SECONDS)
         began = loop.time()
         door.send(Closed(1000))
         await door.flushed()
