@@ -219,8 +219,8 @@ class AsgiDoor:
 
     @property
     def _quiet_at(self) -> float:
-        """When the client will have been quiet for long enough. One that has only just been accepted is about to
-        speak for the first time, most likely.
+        """When the client will have been quiet for long enough. One that has only just been accepted is most
+        likely about to speak for the first time.
         """
         return self._heard_at + (QUIET_SECONDS if self._has_spoken else QUIET_TIMEOUT_SECONDS)
 
