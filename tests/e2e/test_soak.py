@@ -93,8 +93,8 @@ async def test_nothing_is_left_behind_by_sessions_over_failing_replicas(
 
 
 def _told_without_close(attempt: Attempt) -> bool:
-    """A limit of Granian's door: it cuts the connection behind the close frame, and the reset that answers whatever
-    the client says after a pause of its own can overtake that frame, though not the message before it.
+    """A limit of Granian's door: it cuts the connection behind the close frame, and the reset that answers
+    whatever the client says after a pause can overtake that frame, though not the message before it.
     """
     return attempt.errors == ["gpu_unavailable"] and attempt.close_code is None
 
