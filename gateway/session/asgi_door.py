@@ -78,6 +78,7 @@ class ReceivesAhead:
         self._receive = receive
         self._pending: deque[Receiving] = deque()
         self._depth = 1
+        self._cancelled = False
 
     async def __call__(self) -> Any:
         """The next message. Cancelling it loses messages: it is for the end of a session."""
@@ -86,11 +87,14 @@ class ReceivesAhead:
         message = await self._pending.popleft()
         text = message.get("text")
         data = message.get("bytes") if text is None else text
-        self._depth = RECEIVES_AHEAD if data is not None and len(data) <= SMALL_BYTES else 1
+        small = data is not None and len(data) <= SMALL_BYTES
+        self._depth = RECEIVES_AHEAD if small and not self._cancelled else 1
         return message
 
     def cancel(self) -> None:
-        """Ask for nothing more."""
+        """Ask for nothing beforehand any more: a close is not to find several receives in its way."""
+        self._cancelled = True
+        self._depth = 1
         while self._pending:
             self._pending.pop().cancel()
 
@@ -211,7 +215,7 @@ class AsgiDoor:
         self.resume_reading()
         now = asyncio.get_running_loop().time()
         if self._quiet_at <= now or self._writer.has_ended:
-            self._writer.push(close, 0)
+            self._push_close(close)
             return
         self._quieting_since = now
         self._quiet.clear()
@@ -231,7 +235,12 @@ class AsgiDoor:
             self._close_timer = loop.call_at(due, self._close_when_quiet, close, give_up_at)
         else:
             self._hush()
-            self._writer.push(close, 0)
+            self._push_close(close)
+
+    def _push_close(self, close: Frame) -> None:
+        if self._ahead is not None:
+            self._ahead.cancel()
+        self._writer.push(close, 0)
 
     def _hush(self) -> None:
         """The client is quiet, or has left."""
