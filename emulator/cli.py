@@ -14,16 +14,16 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from . import console
-from .control import ControlServer
-from .events import Event
-from .farm import Farm, PortBusy
-from .fault import Fault
-from .faults import Flaky, Latency, Refuse
-from .protocol_faults import Poison
-from .script import Generation
-from .server import bind
-from .spec import MAX_PORT, names_of, unknown_among
+from emulator import console
+from emulator.control import ControlServer
+from emulator.events import Event
+from emulator.farm import Farm, PortBusy
+from emulator.faults import Flaky, Latency, Refuse
+from emulator.faults.fault import Fault
+from emulator.faults.protocol import Poison
+from emulator.protocol.script import Generation
+from emulator.replica.server import bind
+from emulator.replica.spec import MAX_PORT, names_of, unknown_among
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 9101

@@ -10,9 +10,9 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .events import Event
-from .farm import Farm
-from .faults import describe
+from emulator.events import Event
+from emulator.farm import Farm
+from emulator.faults import describe
 
 
 def addresses(farm: Farm, control_url: str) -> dict[str, Any]:

@@ -27,10 +27,10 @@ from litestar.exceptions import (
 from litestar.openapi import OpenAPIConfig
 from litestar.params import FromPath, QueryParameter
 
-from .events import DEFAULT_LIMIT, KINDS
-from .farm import Farm
-from .faults import CATALOGUE, BadFault, fault_from
-from .replica import Replica
+from emulator.events import DEFAULT_LIMIT, KINDS
+from emulator.farm import Farm
+from emulator.faults import CATALOGUE, BadFault, fault_from
+from emulator.replica.replica import Replica
 
 OWN_HOSTS = ("127.0.0.1", "localhost", "::1")
 MAX_LIMIT = 10_000

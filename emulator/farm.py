@@ -14,15 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Literal, Self
 
-from .body import Body, LocalBody
-from .events import DEFAULT_CAPACITY, DEFAULT_LIMIT, EventLog, Page
-from .fault import Fault
-from .premises import Premises
-from .process import ProcessBody
-from .replica import Replica
-from .script import Generation
-from .server import reserve
-from .spec import MAX_PORT, ReplicaSpec, names_of
+from emulator.events import DEFAULT_CAPACITY, DEFAULT_LIMIT, EventLog, Page
+from emulator.faults.fault import Fault
+from emulator.protocol.script import Generation
+from emulator.replica.body import Body, LocalBody
+from emulator.replica.premises import Premises
+from emulator.replica.process import ProcessBody
+from emulator.replica.replica import Replica
+from emulator.replica.server import reserve
+from emulator.replica.spec import MAX_PORT, ReplicaSpec, names_of
 
 Isolation = Literal["none", "process"]
 

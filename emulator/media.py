@@ -13,7 +13,7 @@ import json
 import string
 from dataclasses import dataclass
 
-from .messages import ContinuationState
+from emulator.protocol.messages import ContinuationState
 
 STATE_KIND = "ltx2.v1"
 SCHEMA_VERSION = 1

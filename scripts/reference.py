@@ -22,8 +22,8 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec
 from pydantic import BaseModel
 
-from emulator import messages
 from emulator.faults import CATALOGUE
+from emulator.protocol import messages
 from gateway.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[1]

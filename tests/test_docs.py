@@ -15,7 +15,7 @@ import yaml
 
 from emulator.cli import DEFAULT_PORT
 from emulator.faults import CATALOGUE, fault_from
-from emulator.spec import ReplicaSpec
+from emulator.replica.spec import ReplicaSpec
 from gateway import errors
 from gateway.settings import load
 from scripts.reference import DOCS, PIECES, placed

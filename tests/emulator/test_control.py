@@ -11,7 +11,7 @@ from emulator.control import ControlServer
 from emulator.events import KINDS
 from emulator.farm import Farm
 from emulator.faults import CATALOGUE
-from emulator.server import bind
+from emulator.replica.server import bind
 from tests.emulator.sessions import session
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator import media
-from emulator.messages import ContinuationState
+from emulator.protocol.messages import ContinuationState
 
 prompts = st.lists(st.tuples(st.text(max_size=20), st.integers(-(2**70), 2**70)), min_size=1, max_size=5)
 states = st.none() | st.builds(

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Sequence
 
 from emulator import media
-from emulator.messages import ContinuationState
-from emulator.script import Generation
+from emulator.protocol.messages import ContinuationState
+from emulator.protocol.script import Generation
 from tests.support.long_session import Prompt
 from tests.support.story import Story
 

@@ -15,8 +15,8 @@ from websockets.exceptions import ConnectionClosedError, InvalidHandshake
 
 from emulator import faults
 from emulator.farm import Farm, Isolation
-from emulator.frames import begun_frame
-from emulator.replica import Replica
+from emulator.replica.frames import begun_frame
+from emulator.replica.replica import Replica
 from tests.emulator.sessions import Client, Finished, session
 from tests.support.waiting import eventually
 

@@ -6,7 +6,7 @@ import string
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from .script import Generation
+from emulator.protocol.script import Generation
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """Above what an init message with an image of 32 MiB needs."""

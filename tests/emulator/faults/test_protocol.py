@@ -11,11 +11,17 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosedError, InvalidHandshake
 
-from emulator import faults, protocol_faults
+from emulator import faults
 from emulator.farm import Farm, Isolation
-from emulator.messages import ContinuationState, ContinuationStateSnapshot, ErrorMessage, SessionTimeout
-from emulator.protocol_faults import snapshot_under
-from emulator.replica import Replica
+from emulator.faults import protocol as protocol_faults
+from emulator.faults.protocol import snapshot_under
+from emulator.protocol.messages import (
+    ContinuationState,
+    ContinuationStateSnapshot,
+    ErrorMessage,
+    SessionTimeout,
+)
+from emulator.replica.replica import Replica
 from tests.emulator.sessions import SNAPSHOT, Finished, session
 from tests.support.waiting import eventually
 

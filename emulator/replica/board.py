@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from .fault import Draw, Fault, Point, SessionFault
-from .faults import Flaky
-from .protocol_faults import Poison
+from emulator.faults import Flaky
+from emulator.faults.fault import Draw, Fault, Point, SessionFault
+from emulator.faults.protocol import Poison
 
 
 @dataclass(slots=True)

@@ -16,17 +16,17 @@ from websockets.http11 import Request as Handshake
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
-from . import health
-from .board import Encounter
-from .conversation import Conversation
-from .fault import Fault, Point
-from .faults import Flaky, HealthHang, HealthStatus, Reset, Stall, Warming
-from .flaky import Plan, health_fault, session_plan
-from .frames import ReplicaProtocol
-from .premises import Premises
-from .protocol_faults import Crash
-from .spec import HEALTH_PATHS, MAX_MESSAGE_BYTES, SESSION_PATHS
-from .wire import Wire
+from emulator.faults import Flaky, HealthHang, HealthStatus, Reset, Stall, Warming
+from emulator.faults.fault import Fault, Point
+from emulator.faults.flaky import Plan, health_fault, session_plan
+from emulator.faults.protocol import Crash
+from emulator.replica import health
+from emulator.replica.board import Encounter
+from emulator.replica.conversation import Conversation
+from emulator.replica.frames import ReplicaProtocol
+from emulator.replica.premises import Premises
+from emulator.replica.spec import HEALTH_PATHS, MAX_MESSAGE_BYTES, SESSION_PATHS
+from emulator.replica.wire import Wire
 
 IDLE_SECONDS = 75.0
 """How long a connection may stay without a request."""

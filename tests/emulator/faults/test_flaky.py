@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.faults import Flaky, Stall
-from emulator.flaky import LONGEST_STALL_SECONDS, MIX, SLOW_SHARE, health_fault, session_plan
+from emulator.faults.flaky import LONGEST_STALL_SECONDS, MIX, SLOW_SHARE, health_fault, session_plan
 
 MANY = 4000
 BROKEN = {way for way, _ in MIX}

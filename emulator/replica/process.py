@@ -18,10 +18,10 @@ from typing import Any
 
 import msgspec
 
-from .board import Board
-from .body import Body, ChildFailed
-from .faults import fields_of
-from .premises import Premises
+from emulator.faults import fields_of
+from emulator.replica.board import Board
+from emulator.replica.body import Body, ChildFailed
+from emulator.replica.premises import Premises
 
 START_SECONDS = 30.0
 SETTLE_SECONDS = 5.0
@@ -64,7 +64,7 @@ class ProcessBody:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "emulator.replica_process",
+            "emulator.replica.child",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=LINE_LIMIT_BYTES,

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from .board import Board
-from .fault import Draw
-from .faults import Warming
-from .spec import ReplicaSpec
+from emulator.faults import Warming
+from emulator.faults.fault import Draw
+from emulator.replica.board import Board
+from emulator.replica.spec import ReplicaSpec
 
 
 class Record(Protocol):

@@ -8,10 +8,10 @@ import logging
 import socket
 import sys
 
-from . import connection
-from .faults import Refuse
-from .premises import Premises
-from .wire import Wire
+from emulator.faults import Refuse
+from emulator.replica import connection
+from emulator.replica.premises import Premises
+from emulator.replica.wire import Wire
 
 BACKLOG = 512
 READ_LIMIT_BYTES = 65536

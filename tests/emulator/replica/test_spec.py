@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.spec import ReplicaSpec, names_of, unknown_among
+from emulator.replica.spec import ReplicaSpec, names_of, unknown_among
 
 
 def test_names_go_on_beyond_z() -> None:

@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable
 from typing import Protocol
 
-from .premises import Premises
-from .server import ReplicaServer
+from emulator.replica.premises import Premises
+from emulator.replica.server import ReplicaServer
 
 
 class ChildFailed(RuntimeError):

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from emulator import faults
-from emulator.fault import Point
 from emulator.faults import CATALOGUE, BadFault, fault_from
+from emulator.faults.fault import Point
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

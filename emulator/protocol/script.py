@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from . import media
-from .actions import Action, Close, Drop, Reach, Send, SendMedia, Wait, WaitUntilReady
-from .messages import (
+from emulator import media
+from emulator.protocol.actions import Action, Close, Drop, Reach, Send, SendMedia, Wait, WaitUntilReady
+from emulator.protocol.messages import (
     MIME_FMP4,
     MIME_JPEG,
     AutoExtensionUpdated,

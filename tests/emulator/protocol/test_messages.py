@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from emulator import messages
+from emulator.protocol import messages
 
 
 @pytest.mark.parametrize(

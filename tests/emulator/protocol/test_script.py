@@ -8,10 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import to_builtins
 
-from emulator import script
-from emulator.actions import Action, Close, Drop, Reach, Send, SendMedia, Wait
-from emulator.messages import ContinuationStateSnapshot, ErrorMessage, Ltx2SegmentStart, MediaInit, type_of
-from emulator.script import Generation, Session
+from emulator.protocol import script
+from emulator.protocol.actions import Action, Close, Drop, Reach, Send, SendMedia, Wait
+from emulator.protocol.messages import (
+    ContinuationStateSnapshot,
+    ErrorMessage,
+    Ltx2SegmentStart,
+    MediaInit,
+    type_of,
+)
+from emulator.protocol.script import Generation, Session
 
 QUICK = Generation(segment_seconds=0, steps=2, chunks=2, chunk_bytes=16)
 OPENING = ["queue_status", "gpu_assigned", "ltx2_stream_start"]

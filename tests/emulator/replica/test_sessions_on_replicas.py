@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from emulator.farm import Farm
 from emulator.faults import Warming
-from emulator.script import MAX_BACKLOG, Generation
+from emulator.protocol.script import MAX_BACKLOG, Generation
 from tests.emulator.sessions import INIT, SNAPSHOT, session
 from tests.support.waiting import eventually
 

@@ -12,13 +12,13 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from .board import Board
-from .body import Body, ChildFailed
-from .events import EventLog
-from .fault import Fault
-from .faults import Flaky, Warming, fields_of
-from .premises import Counters, Premises
-from .spec import ReplicaSpec
+from emulator.events import EventLog
+from emulator.faults import Flaky, Warming, fields_of
+from emulator.faults.fault import Fault
+from emulator.replica.board import Board
+from emulator.replica.body import Body, ChildFailed
+from emulator.replica.premises import Counters, Premises
+from emulator.replica.spec import ReplicaSpec
 
 logger = logging.getLogger("emulator")
 

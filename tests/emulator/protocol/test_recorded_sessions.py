@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from emulator.farm import Farm
-from emulator.script import Generation
+from emulator.protocol.script import Generation
 from tests.emulator.sessions import Client, session
 
 LINES = [

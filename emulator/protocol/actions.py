@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from .messages import ServerMessage
+from emulator.protocol.messages import ServerMessage
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,11 @@ from typing import Any
 
 import msgspec
 
-from .board import Armed, Board
-from .faults import Flaky, fault_from
-from .premises import Counters, Premises
-from .server import ReplicaServer
-from .spec import ReplicaSpec
+from emulator.faults import Flaky, fault_from
+from emulator.replica.board import Armed, Board
+from emulator.replica.premises import Counters, Premises
+from emulator.replica.server import ReplicaServer
+from emulator.replica.spec import ReplicaSpec
 
 PR_SET_PDEATHSIG = 1
 LINE_LIMIT_BYTES = 1024 * 1024

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.board import Board, Encounter
-from emulator.fault import Draw, Fault, Point
 from emulator.faults import Abort, CloseSession, Flaky, HealthStatus, Latency, Refuse, Stall
-from emulator.protocol_faults import Crash, GpuError, Poison, Reject
+from emulator.faults.fault import Draw, Fault, Point
+from emulator.faults.protocol import Crash, GpuError, Poison, Reject
+from emulator.replica.board import Board, Encounter
 
 
 def draws(*values: float) -> Draw:

@@ -18,15 +18,15 @@ from websockets.frames import Close as CloseFrame
 from websockets.frames import Frame, Opcode
 from websockets.protocol import SEND_EOF, State
 
-from . import actions, script
-from .board import Encounter
-from .fault import Fault, Point
-from .faults import Abort, CloseSession, Latency, Reset, Stall
-from .frames import Assembly, ReplicaProtocol, begun_frame
-from .messages import MediaInit, ServerMessage, encode, type_in, type_of
-from .premises import Premises
-from .protocol_faults import Crash, GpuError, Poison, Reject, snapshot_under
-from .wire import Wire
+from emulator.faults import Abort, CloseSession, Latency, Reset, Stall
+from emulator.faults.fault import Fault, Point
+from emulator.faults.protocol import Crash, GpuError, Poison, Reject, snapshot_under
+from emulator.protocol import actions, script
+from emulator.protocol.messages import MediaInit, ServerMessage, encode, type_in, type_of
+from emulator.replica.board import Encounter
+from emulator.replica.frames import Assembly, ReplicaProtocol, begun_frame
+from emulator.replica.premises import Premises
+from emulator.replica.wire import Wire
 
 CLOSE_SECONDS = 5.0
 """How long the client may take to answer a close frame."""

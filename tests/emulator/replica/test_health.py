@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.health import body_of
-from emulator.spec import HEALTH_PATHS
+from emulator.replica.health import body_of
+from emulator.replica.spec import HEALTH_PATHS
 
 
 @pytest.mark.parametrize("path", HEALTH_PATHS)

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from . import media
-from .fault import Fault, Point, SessionFault
-from .messages import ContinuationStateSnapshot, ErrorMessage, ServerMessage
+from emulator import media
+from emulator.faults.fault import Fault, Point, SessionFault
+from emulator.protocol.messages import ContinuationStateSnapshot, ErrorMessage, ServerMessage
 
 MAX_STATE_BYTES = 48 * 1024 * 1024
 """Of a padded state: it has to fit into an init message again."""

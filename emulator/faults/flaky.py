@@ -8,9 +8,11 @@ and always takes it back.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from .fault import Draw, Fault
-from .faults import Abort, CloseSession, Flaky, HealthHang, HealthStatus, Latency, Reset, Stall
+from emulator.faults.fault import Draw, Fault, Point
+from emulator.faults.health import HealthHang, HealthStatus
+from emulator.faults.session import Abort, CloseSession, Latency, Reset, Stall
 
 MIX: tuple[tuple[str, float], ...] = (
     ("reset", 0.2),
@@ -27,6 +29,24 @@ CLOSED_SECONDS = 1.0
 LONGEST_STALL_SECONDS = 3.0
 HANG_SECONDS = 3.0
 """How long a health request hangs: longer than the gateway's usual probe timeout."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flaky(Fault):
+    """A seeded mix: some sessions are broken in one way or another, and a health request fails now and
+    then."""
+
+    name: ClassVar[str] = "flaky"
+    strikes_at: ClassVar[Point] = Point.UPGRADE
+    sessions: float = 0.5
+    """Share of the sessions that are broken."""
+    health: float = 0.1
+    """Share of the health requests that fail."""
+
+    def __post_init__(self) -> None:
+        Fault.__post_init__(self)
+        if not (0 <= self.sessions <= 1 and 0 <= self.health <= 1):
+            raise ValueError("sessions and health are shares from 0 to 1")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""PURE. The streaming protocol as a replica speaks it: the messages, and what a healthy replica answers."""

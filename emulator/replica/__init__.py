@@ -1,0 +1,1 @@
+"""One replica: its port, its connections, its sessions, and whatever runs it."""
