@@ -15,9 +15,10 @@ from typing import Any
 
 import msgspec
 
-from emulator import media, script
-from emulator.actions import Action, Close, Drop, Send, SendMedia
-from emulator.messages import encode
+from emulator import media
+from emulator.protocol import script
+from emulator.protocol.actions import Action, Close, Drop, Send, SendMedia
+from emulator.protocol.messages import encode
 from gateway.session.core import Blame, Commands, End, Move, SessionCore, ToClient, ToReplica
 from gateway.session.events import Closed, Message
 
