@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from emulator.cli import DEFAULT_PORT
+from emulator.cli.serve import DEFAULT_PORT
 from emulator.faults import CATALOGUE, fault_from
 from emulator.replica.spec import ReplicaSpec
 from gateway import errors

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from emulator import console
+from emulator.cli import values
 from emulator.control import ControlServer
 from emulator.events import Event
 from emulator.farm import Farm, PortBusy
@@ -23,14 +24,12 @@ from emulator.faults.fault import Fault
 from emulator.faults.protocol import Poison
 from emulator.protocol.script import Generation
 from emulator.replica.server import bind
-from emulator.replica.spec import MAX_PORT, names_of, unknown_among
+from emulator.replica.spec import names_of, unknown_among
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 9101
 DEFAULT_CONTROL_PORT = 9190
 STARTUP_SECONDS = 10.0
-MOST_DIGITS = 100
-"""Of a whole number on the command line."""
 
 
 class BadCommand(Exception):
@@ -55,21 +54,25 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add(
-        "--replicas", type=_positive, default=3, metavar="N", help="how many; they are called a, b, c ... (3)"
+        "--replicas",
+        type=values.positive,
+        default=3,
+        metavar="N",
+        help="how many; they are called a, b, c ... (3)",
     )
     add(
         "--port",
-        type=_port,
+        type=values.port,
         default=DEFAULT_PORT,
         help="of the first replica, the others follow; 0: free ones (9101)",
     )
     add(
         "--control-port",
-        type=_port,
+        type=values.port,
         default=DEFAULT_CONTROL_PORT,
         help="of the control API; 0: a free one (9190)",
     )
-    add("--capacity", type=_positive, default=4, metavar="N", help="sessions a replica at a time (4)")
+    add("--capacity", type=values.positive, default=4, metavar="N", help="sessions a replica at a time (4)")
     add(
         "--flaky",
         action="append",
@@ -80,8 +83,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--down", action="append", default=[], metavar="NAME", help="refuses connects; repeatable")
     add("--slow", action="append", default=[], metavar="NAME", help="answers late; repeatable")
     add("--poison", metavar="TEXT", help="a prompt with this text kills the replica that takes it up")
-    add("--seed", type=_seed, default=0, help="of everything random (0)")
-    add("--segment-seconds", type=_seconds, default=1.0, metavar="S", help="how long a segment takes (1)")
+    add("--seed", type=values.seed, default=0, help="of everything random (0)")
+    add(
+        "--segment-seconds",
+        type=values.seconds,
+        default=1.0,
+        metavar="S",
+        help="how long a segment takes (1)",
+    )
     add(
         "--subprotocol",
         action="append",
@@ -237,39 +246,3 @@ def _say(line: str) -> None:
     except BrokenPipeError:
         # A reader that went away (`| head`) does not end the replicas; from now on nobody is told anything.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _positive(text: str) -> int:
-    number = _whole(text)
-    if number is None or number < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of 1 or more, not {text!r}")
-    return number
-
-
-def _port(text: str) -> int:
-    number = _whole(text)
-    if number is None or number > MAX_PORT:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to {MAX_PORT}, not {text!r}")
-    return number
-
-
-def _seed(text: str) -> int:
-    number = _whole(text.removeprefix("-"))
-    if number is None:
-        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}")
-    return -number if text.startswith("-") else number
-
-
-def _whole(text: str) -> int | None:
-    """None for whatever is not a few digits."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
-
-
-def _seconds(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be a finite number of 0 or more, not {text!r}")
-    return number

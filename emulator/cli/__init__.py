@@ -1,0 +1,27 @@
+"""`python -m emulator`: replicas to break by hand, or one of the commands.
+
+Without a command it is `serve`. Each command is a file of its own, imported when it is asked for.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status: of the command that the first argument names, of serving replicas without one."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words and words[0] in COMMANDS:
+        return COMMANDS[words[0]](words[1:])
+    return _serve(words)
+
+
+def _serve(words: Sequence[str]) -> int:
+    from emulator.cli import serve
+
+    return serve.main(words)
+
+
+COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {"serve": _serve}
+"""By the first argument."""

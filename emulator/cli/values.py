@@ -1,0 +1,46 @@
+"""PURE. Values on the command line: what each may be, and what is said of one that may not."""
+
+from __future__ import annotations
+
+import argparse
+
+from emulator.replica.spec import MAX_PORT
+
+MOST_DIGITS = 100
+"""Of a whole number."""
+
+
+def positive(text: str) -> int:
+    number = whole(text)
+    if number is None or number < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of 1 or more, not {text!r}")
+    return number
+
+
+def port(text: str) -> int:
+    number = whole(text)
+    if number is None or number > MAX_PORT:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to {MAX_PORT}, not {text!r}")
+    return number
+
+
+def seed(text: str) -> int:
+    number = whole(text.removeprefix("-"))
+    if number is None:
+        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}")
+    return -number if text.startswith("-") else number
+
+
+def whole(text: str) -> int | None:
+    """None for whatever is not a few digits."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
+
+
+def seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a finite number of 0 or more, not {text!r}")
+    return number
