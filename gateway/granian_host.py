@@ -26,7 +26,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, NoReturn, Protocol
 
 from gateway.errors import RuntimeRefused
@@ -178,9 +178,13 @@ def _drain_on_signals(drainable: Drainable) -> None:
             _exit_in_time()
 
         drain = SignalledDrain(loop, drainable, stop_worker)
-        inherited = [signal.getsignal(signum) for signum in SIGNALS]
-        for signum in SIGNALS:
-            loop.add_signal_handler(signum, drain.signalled)
+
+        def signalled(signum: int, frame: FrameType | None) -> None:
+            loop.call_soon_threadsafe(drain.signalled)
+
+        # Not by the loop: uvloop forgets what comes while it stands still, as it does between the lifespan's
+        # startup and the first connection.
+        inherited = [signal.signal(signum, signalled) for signum in SIGNALS]
         if any(_was_signalled(handler) for handler in inherited):
             loop.call_soon(drain.signalled)
         return stop

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import uvloop
 
 from gateway import granian_host
 from gateway.errors import RuntimeRefused
@@ -24,6 +25,7 @@ from gateway.granian_host import (
     KEEP_ORDER,
     PINNED_GRANIAN,
     SAME_SIGNAL_SECONDS,
+    SIGNALS,
     HostedApp,
     SignalledDrain,
 )
@@ -372,29 +374,51 @@ class StopSignal:
         self.is_set = True
 
 
-def test_a_workers_signals_drain_it(worker: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def signalled_worker(worker: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway]:
+    """What a worker's signals drain. This process has its own handlers again after the test."""
     monkeypatch.setattr(native, "WorkerSignal", StopSignal)
     monkeypatch.setattr(granian_host, "_exit_in_time", lambda: None)
     gateway = Gateway()
     hosted_in_worker(gateway)
-    handlers: dict[int, Callable[[], None]] = {}
+    before = {signum: signal.getsignal(signum) for signum in SIGNALS}
+    yield gateway
+    for signum, handler in before.items():
+        signal.signal(signum, handler)
 
+
+def test_a_workers_signals_drain_it(signalled_worker: Gateway) -> None:
     async def run() -> bool:
-        loop = asyncio.get_running_loop()
-        monkeypatch.setattr(loop, "add_signal_handler", handlers.__setitem__)
-        stop = signals.set_loop_signals(loop)
-        assert set(handlers) == {signal.SIGINT, signal.SIGTERM}
-        handlers[signal.SIGINT]()
-        handlers[signal.SIGTERM]()
+        stop = signals.set_loop_signals(asyncio.get_running_loop())
+        for signum in SIGNALS:
+            signal.raise_signal(signum)
         await asyncio.sleep(5)
         assert not stop.is_set
-        gateway.drained.set()
+        signalled_worker.drained.set()
         await asyncio.sleep(0.1)
         assert stop.is_set
         return True
 
     assert in_virtual_time(run)
-    assert gateway.calls == ["drain", "drained"]
+    assert signalled_worker.calls == ["drain", "drained"]
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("signum", SIGNALS)
+def test_a_signal_that_comes_while_the_loop_stands_still_drains_too(
+    signalled_worker: Gateway, signum: signal.Signals, new_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    """Between the lifespan's startup and serving it does, and uvloop's own handlers lose what comes then."""
+    loop = new_loop()
+    try:
+        stop = signals.set_loop_signals(loop)
+        loop.run_until_complete(asyncio.sleep(0))
+        signal.raise_signal(signum)
+        signalled_worker.drained.set()
+        loop.run_until_complete(asyncio.sleep(0.1))
+        assert stop.is_set
+    finally:
+        loop.close()
 
 
 # -- signals
