@@ -107,11 +107,21 @@ class GatewayProcess(RunningProcess):
             return False
 
     async def serving(self) -> None:
-        """Return once the awaited route answers 200, often enough in a row that every worker likely did."""
+        """Return once the awaited route answers 200, often enough in a row that every worker likely did: not
+        before each has begun to serve, or those that have would answer for it.
+        """
         if self._wait_for is None:
             return
-        for _ in range(1 if self.workers == 1 else 8):
+        if self.workers == 1:
             await self._until_answers(self._wait_for)
+            return
+        await self.until(self._all_started, f"{self.workers} workers serve", timeout=30)
+        for _ in range(8):
+            await self._until_answers(self._wait_for)
+
+    def _all_started(self) -> bool:
+        output = self.output()
+        return all(f"Started worker-{number}\n" in output for number in range(1, self.workers + 1))
 
     async def _until_answers(self, path: str) -> None:
         async def answered() -> bool:
