@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +58,26 @@ Listener = Callable[[Event], None]
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which events somebody asks for; what is left out takes all."""
+
+    replica: str | None = None
+    """Only this replica's."""
+    kinds: frozenset[str] = frozenset()
+    """Only of these kinds."""
+    session: int | None = None
+    """Only of the session with this number, as its replica counts them."""
+
+    def takes(self, event: Event) -> bool:
+        """Whether `event` is one of them."""
+        return (
+            (self.replica is None or event.replica == self.replica)
+            and (not self.kinds or event.kind in self.kinds)
+            and (self.session is None or event.session == self.session)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """Some events, oldest first."""
 
@@ -105,12 +126,22 @@ class EventLog:
             listener(event)
         return event
 
-    def page(self, after: int = 0, *, replica: str | None = None, limit: int = DEFAULT_LIMIT) -> Page:
-        """The oldest `limit` events with a number above `after`, of one replica or of all."""
+    def page(
+        self,
+        after: int = 0,
+        *,
+        replica: str | None = None,
+        kinds: Iterable[str] = (),
+        session: int | None = None,
+        limit: int = DEFAULT_LIMIT,
+    ) -> Page:
+        """The oldest `limit` events with a number above `after`, among those wanted."""
+        wanted = Wanted(replica, frozenset(kinds), session)
         found: list[Event] = []
         last = max(after, self._last)
-        for event in self._events:
-            if event.seq <= after or (replica is not None and event.replica != replica):
+        # The ring holds every number from `dropped` + 1 on, in order.
+        for event in itertools.islice(self._events, max(0, after - self.dropped), None):
+            if not wanted.takes(event):
                 continue
             if len(found) == limit:
                 last = found[-1].seq if found else after

@@ -29,6 +29,15 @@ def test_a_page_is_of_one_replica_or_of_all() -> None:
     assert numbers(log.page(after=1, replica="a").events) == [3]
 
 
+def test_a_page_is_of_the_kinds_and_the_session_asked_for() -> None:
+    log = EventLog()
+    for session, kind in enumerate(("session_opened", "close_sent", "session_closed"), start=1):
+        log.record("a", kind, at=0.0, session=session)
+    assert numbers(log.page(kinds=("session_opened", "session_closed")).events) == [1, 3]
+    assert numbers(log.page(session=2).events) == [2]
+    assert numbers(log.page(session=2, kinds=("session_opened",)).events) == []
+
+
 @given(st.lists(st.sampled_from("ab")), st.integers(1, 20), st.integers(1, 5), st.sampled_from(["a", None]))
 def test_pages_joined_are_the_whole(
     replicas: list[str], capacity: int, limit: int, replica: str | None

@@ -1,0 +1,47 @@
+"""What the strings below a class's fields say, for descriptions that programs and people read."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import sys
+import textwrap
+from collections.abc import Mapping
+from functools import cache
+
+
+@cache
+def field_docs(kind: type) -> Mapping[str, str]:
+    """Field name to the string below it, each in one line; those of base classes too, the nearest first.
+
+    Read from the source: where there is none (a frozen program), nothing is known.
+    """
+    found: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        # Named, so that no file of Python's own is read.
+        if each.__module__ in sys.stdlib_module_names or each is object:
+            continue
+        found |= _strings_below_fields(each)
+    return found
+
+
+def summary(kind: type) -> str:
+    """The class's docstring in one line; "" without one."""
+    return " ".join((kind.__dict__.get("__doc__") or "").split())
+
+
+def _strings_below_fields(kind: type) -> dict[str, str]:
+    try:
+        (node,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    except (OSError, TypeError):
+        return {}
+    assert isinstance(node, ast.ClassDef), "the source of a class is a class"
+    said = {}
+    for entry, below in itertools.pairwise(node.body):
+        match entry, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                said[name] = " ".join(text.split())
+            case _:
+                pass
+    return said
