@@ -20,11 +20,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from emulator.running.story import Segment, Story
 from tests.support.emulator_process import EmulatorProcess
 from tests.support.gateway_process import GatewayProcess
 from tests.support.long_session import LongSession, Prompt
 from tests.support.processes import ROOT
-from tests.support.story import Segment, Story
 from tests.support.waiting import eventually
 
 CLIENTS = 8

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from emulator.running.story import Story
 from tests.support.emulator_process import EmulatorProcess
 from tests.support.gateway_process import GatewayProcess
 from tests.support.held_clients import clients_of
-from tests.support.story import Story
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]

@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 
+from emulator.running.story import Story
 from tests.support.gateway_process import GatewayProcess
 from tests.support.long_session import After, LongSession, Prompt, Step
-from tests.support.story import Story
 from tests.support.undisturbed import assert_undisturbed
 from tests.support.waiting import eventually
 

@@ -12,7 +12,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.support.story import Story
+from emulator.running.story import Story
 
 PATIENCE_SECONDS = 60.0
 """How long anything may take on a busy machine while a replica is replaced: a bound on a hang."""

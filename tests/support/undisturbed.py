@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from emulator import media
 from emulator.protocol.messages import ContinuationState
 from emulator.protocol.script import Generation
+from emulator.running.story import Story
 from tests.support.long_session import Prompt
-from tests.support.story import Story
 
 
 def segment_hashes(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.story import Story
+from emulator.running.story import Story
 
 OPENING: list[dict[str, Any]] = [
     {"type": "queue_status", "position": 0, "queue_depth": 0},

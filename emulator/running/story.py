@@ -1,4 +1,4 @@
-"""What a client of the streaming protocol sees of one session, held against the protocol message by message.
+"""PURE. What a client of the streaming protocol sees of one session, held against the protocol.
 
 A segment's media is what came for the last stream that was announced for it: when the session goes on
 elsewhere, what came of the interrupted segment before is dropped.
@@ -95,8 +95,13 @@ class Story:
         if isinstance(data, bytes):
             self._take_media(data)
             return
-        message: dict[str, Any] = json.loads(data)
-        kind = str(message["type"])
+        try:
+            message: dict[str, Any] = json.loads(data)
+            self._take_message(str(message["type"]), message)
+        except (ValueError, KeyError, TypeError) as problem:
+            self._forbid(f"a message that cannot be understood ({problem!r}): {data[:200]!r}")
+
+    def _take_message(self, kind: str, message: dict[str, Any]) -> None:
         if kind in OPENING and kind in self.types:
             self._forbid(f"a second {kind}")
         self.types.append(kind)

@@ -1,0 +1,1 @@
+"""Scenarios at work: drives sessions through a gateway, plays the timeline, and judges what was seen."""

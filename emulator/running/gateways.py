@@ -1,0 +1,244 @@
+"""The gateway under test: started for one scenario and stopped after it, or one that runs already.
+
+A started one is a process group of its own, without a shell in between. Its output is kept to its last part,
+and shown when it fails. However the scenario ends, it is stopped: SIGTERM to its process, and after a while
+SIGKILL to what is left of its group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+
+HOST = "127.0.0.1"
+LAUNCHER = Path(__file__).with_name("launcher.py")
+READY_PATH = "/readyz"
+START_SECONDS = 30.0
+"""How long a gateway may take until it serves."""
+UNREADY_SECONDS = 3.0
+"""After this long of other answers than "ready", it serves as well as it can: all replicas may be down."""
+ANSWER_SECONDS = 5.0
+STOP_SECONDS = 15.0
+"""From SIGTERM to SIGKILL."""
+KILL_SECONDS = 5.0
+OUTPUT_BYTES = 64 * 1024
+"""What is kept of its output: the end."""
+READ_BYTES = 65536
+SHOWN_LINES = 25
+OWN_VARIABLES = ("GATEWAY_", "GRANIAN_")
+"""Of this process; a fresh gateway is told by the scenario alone."""
+
+
+class BadCommand(Exception):
+    """The command of `--start-gateway` cannot be run; the text says why."""
+
+
+class GatewayFailed(Exception):
+    """The gateway did not start, cannot be reached, or ended before its time; the text ends with its last
+    output."""
+
+
+def parsed(command: str) -> tuple[str, ...]:
+    """The words of a command. Raises BadCommand when there are none, or nothing of that name can be run."""
+    try:
+        words = tuple(shlex.split(command))
+    except ValueError as problem:
+        raise BadCommand(f"--start-gateway {command!r}: {problem}") from problem
+    if not words:
+        raise BadCommand("--start-gateway needs a command, as in 'granian gateway.app:app'")
+    if shutil.which(words[0], path=_path()) is None:
+        raise BadCommand(f"--start-gateway: there is no command {words[0]!r} on PATH")
+    return words
+
+
+def _path() -> str:
+    """PATH, with the folder of this Python at its end: what is installed beside it is found."""
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
+
+
+def environment(
+    port: int, replicas: Sequence[Mapping[str, object]], own: Mapping[str, str]
+) -> dict[str, str]:
+    """What a started gateway is told. `replicas` are its settings for them (url, name, max_sessions); `own`
+    is the scenario's, and wins."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(OWN_VARIABLES)}
+    return {
+        **inherited,
+        "PATH": _path(),
+        "PYTHONUNBUFFERED": "1",
+        "GRANIAN_HOST": HOST,
+        "GRANIAN_PORT": str(port),
+        "GATEWAY_ROUTER__HOST": HOST,
+        "GATEWAY_ROUTER__PORT": str(port),
+        "GATEWAY_ROUTER__REPLICAS": json.dumps([dict(replica) for replica in replicas]),
+        "GATEWAY_ROUTER__HEALTH_CHECK__INTERVAL_SECONDS": "0.5",
+        "REPLICA_URLS": " ".join(str(replica["url"]) for replica in replicas),
+        **own,
+    }
+
+
+class Gateway:
+    """Where sessions are opened: a URL, and no process that is known."""
+
+    def __init__(self, url: str) -> None:
+        """`url`: http or ws, with a path or without; sessions use the path, or /v1/stream without one."""
+        parts = urlsplit(url)
+        secure = parts.scheme in ("https", "wss")
+        self.http = f"{'https' if secure else 'http'}://{parts.netloc}"
+        path = parts.path if parts.path not in ("", "/") else "/v1/stream"
+        self.ws = f"{'wss' if secure else 'ws'}://{parts.netloc}{path}"
+
+    async def until_serving(self) -> None:
+        """It answers; and it says that it is ready, if it does so in a while. Raises GatewayFailed."""
+        began = time.monotonic()
+        answered_at: float | None = None
+        async with _client() as client:
+            while True:
+                self.check()
+                status = await _status(client, self.http + READY_PATH)
+                now = time.monotonic()
+                if status is not None:
+                    answered_at = answered_at or now
+                    if status < 300 or now - answered_at > UNREADY_SECONDS:
+                        return
+                elif now - began > START_SECONDS:
+                    raise self.failure(f"does not answer on {self.http} within {START_SECONDS:g} s")
+                await asyncio.sleep(0.05)
+
+    async def get(self, path: str) -> httpx.Response | None:
+        """The answer of one route; None without one."""
+        async with _client() as client:
+            with contextlib.suppress(httpx.HTTPError):
+                return await client.get(self.http + path)
+        return None
+
+    def check(self) -> None:
+        """Raise GatewayFailed when it is known to have ended by itself."""
+
+    def failure(self, what: str) -> GatewayFailed:
+        """`what` happened to it, in words."""
+        return GatewayFailed(f"the gateway {what}")
+
+
+class StartedGateway(Gateway):
+    """A process of ours."""
+
+    def __init__(self, port: int, command: Sequence[str], process: asyncio.subprocess.Process) -> None:
+        super().__init__(f"http://{HOST}:{port}")
+        self.pid = process.pid
+        self._command = command
+        self._process = process
+        self._output = bytearray()
+        self._signalled = False
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs; negative for death by a signal."""
+        return self._process.returncode
+
+    def signal(self, number: signal.Signals) -> None:
+        """The process has the signal; from now on it may end without that being a failure."""
+        self._signalled = True
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    @property
+    def tail(self) -> str:
+        """The last lines that it wrote."""
+        return "\n".join(self._output.decode(errors="replace").splitlines()[-SHOWN_LINES:])
+
+    def check(self) -> None:
+        if self.returncode is not None and not self._signalled:
+            raise self.failure("ended by itself")
+
+    async def until_ended(self) -> None:
+        """Return when the process is gone."""
+        await self._process.wait()
+
+    def failure(self, what: str) -> GatewayFailed:
+        status = "still running" if self.returncode is None else f"exit status {self.returncode}"
+        head = f"the gateway {what} ({shlex.join(self._command)}: {status})"
+        said = f"; its last lines:\n{self.tail}" if self.tail else ", without a word"
+        return GatewayFailed(head + said)
+
+    async def listen(self) -> None:
+        """Keep the end of its output, until that ends."""
+        assert self._process.stdout is not None
+        while read := await self._process.stdout.read(READ_BYTES):
+            self._output += read
+            del self._output[:-OUTPUT_BYTES]
+
+    async def stop(self) -> None:
+        """No process of its group is left."""
+        try:
+            if self.returncode is None:
+                self.signal(signal.SIGTERM)
+                self.signal(signal.SIGCONT)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(STOP_SECONDS):
+                        await self._process.wait()
+        finally:
+            # Workers may outlive the process that was told to stop; the group's number stays theirs.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+        async with asyncio.timeout(KILL_SECONDS):
+            await self._process.wait()
+
+
+@asynccontextmanager
+async def started(
+    command: Sequence[str], port: int, variables: Mapping[str, str], tasks: asyncio.TaskGroup
+) -> AsyncIterator[StartedGateway]:
+    """A fresh gateway that serves, inside; nothing of it is left after. Raises GatewayFailed.
+
+    `tasks` has the one that listens to it.
+    """
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        "-S",
+        str(LAUNCHER),
+        str(os.getpid()),
+        *command,
+        env=dict(variables),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        # A terminal's Ctrl-C is for the runner, which stops what it started.
+        start_new_session=True,
+    )
+    gateway = StartedGateway(port, command, process)
+    listening = tasks.create_task(gateway.listen())
+    try:
+        await gateway.until_serving()
+        yield gateway
+    finally:
+        try:
+            await gateway.stop()
+        finally:
+            listening.cancel()
+
+
+def _client() -> httpx.AsyncClient:
+    # Without the certificates: loading them costs more than the request, and one under test has its own.
+    return httpx.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False, verify=False)
+
+
+async def _status(client: httpx.AsyncClient, url: str) -> int | None:
+    try:
+        return (await client.get(url)).status_code
+    except httpx.HTTPError:
+        return None
