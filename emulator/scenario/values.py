@@ -1,0 +1,192 @@
+"""PURE. The small values that scenarios are written with: durations, counts, names and patterns of names.
+
+Each has a short form for people (`2s`, `none`, `b`) and one value behind it (2.0, a Count, a tuple).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    StringConstraints,
+    WithJsonSchema,
+    model_validator,
+)
+
+UNITS: Mapping[str, float] = {"ms": 0.001, "s": 1.0, "m": 60.0}
+"""Of durations, in seconds."""
+LONGEST_SECONDS = 3600.0
+MOST = 1_000_000_000
+"""Of anything that is counted."""
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(ms|s|m)")
+
+
+class Part(BaseModel):
+    """A frozen part of a scenario that has the keys of its fields and no others."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, validate_by_name=True
+    )
+
+
+def seconds_in(written: object) -> float:
+    """The seconds of `2s`, `300ms`, `1m` or a number. Raises ValueError."""
+    seconds: float | None = None
+    if isinstance(written, int | float) and not isinstance(written, bool):
+        seconds = float(written)
+    elif isinstance(written, str) and (found := _DURATION.fullmatch(written.strip())):
+        seconds = float(found[1]) * UNITS[found[2]]
+    if seconds is None:
+        raise ValueError(
+            f"should be a duration such as 2s, 300ms or 1m, or a number of seconds{_but(written)}"
+        )
+    if not 0 <= seconds <= LONGEST_SECONDS:
+        raise ValueError(f"should be a duration from 0 to {LONGEST_SECONDS:g} seconds{_but(written)}")
+    return seconds
+
+
+Duration = Annotated[
+    float,
+    BeforeValidator(seconds_in),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 0, "maximum": LONGEST_SECONDS},
+                {
+                    "type": "string",
+                    "pattern": r"^\d{1,9}(\.\d{1,9})? ?(ms|s|m)$",
+                    "examples": ["2s", "300ms"],
+                },
+            ]
+        }
+    ),
+]
+"""Seconds. Written as `2s`, `300ms`, `1m`, or as a number of seconds."""
+
+
+class Count(Part):
+    """How often something is to be: written as a number, `none` (0), `some` (1 or more), or with bounds."""
+
+    exactly: Annotated[StrictInt, Field(ge=0, le=MOST)] | None = None
+    """This often."""
+    at_least: Annotated[StrictInt, Field(ge=0, le=MOST)] | None = None
+    """This often or more."""
+    at_most: Annotated[StrictInt, Field(ge=0, le=MOST)] | None = None
+    """This often or less."""
+
+    @model_validator(mode="after")
+    def _has_a_bound(self) -> Self:
+        bounds = (self.exactly, self.at_least, self.at_most)
+        if all(bound is None for bound in bounds):
+            raise ValueError("should have exactly, at_least or at_most")
+        if self.exactly is not None and (self.at_least is not None or self.at_most is not None):
+            raise ValueError("should have either exactly, or at_least and at_most")
+        if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
+            raise ValueError(f"nothing is at least {self.at_least} and at most {self.at_most}")
+        return self
+
+    def allows(self, number: int) -> bool:
+        """Whether `number` is within the bounds."""
+        if self.exactly is not None:
+            return number == self.exactly
+        return (self.at_least or 0) <= number and (self.at_most is None or number <= self.at_most)
+
+    def __str__(self) -> str:
+        if self.exactly is not None:
+            return f"exactly {self.exactly}" if self.exactly else "none"
+        if self.at_most is None:
+            return f"at least {self.at_least}"
+        return f"at most {self.at_most}" if self.at_least is None else f"{self.at_least} to {self.at_most}"
+
+
+def _count_from(written: object) -> object:
+    match written:
+        case bool():
+            pass
+        case int():
+            return {"exactly": written}
+        case "none":
+            return {"exactly": 0}
+        case "some":
+            return {"at_least": 1}
+        case Mapping() | Count():
+            return written
+        case _:
+            pass
+    raise ValueError(f"should be a number, none, some, or a mapping with at_least and at_most{_but(written)}")
+
+
+HowMany = Annotated[
+    Count,
+    BeforeValidator(
+        _count_from,
+        json_schema_input_type=Annotated[int, Field(ge=0, le=MOST)]
+        | Annotated[str, Field(pattern="^(none|some)$")]
+        | Count,
+    ),
+]
+"""A Count, in any of its forms."""
+
+
+def _listed(written: object) -> object:
+    return tuple(written) if isinstance(written, list) else (written,)
+
+
+Pattern = Annotated[StrictStr, StringConstraints(pattern=r"^[A-Za-z0-9_.*?\[\]!-]{1,64}$")]
+"""A name, or a pattern of names: `s1`, `s*`, `[ab]`."""
+Patterns = Annotated[
+    tuple[Pattern, ...],
+    Field(min_length=1),
+    BeforeValidator(_listed, json_schema_input_type=Pattern | list[Pattern]),
+]
+"""One pattern, or a list of them."""
+Name = Annotated[StrictStr, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}$")]
+"""Of a session."""
+Word = Annotated[StrictStr, StringConstraints(min_length=1, max_length=200)]
+Headers = dict[
+    Annotated[StrictStr, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")],
+    Annotated[StrictStr, StringConstraints(pattern=r"^[\t\x20-\x7e]*$", max_length=8000)],
+]
+"""HTTP headers, as they are sent."""
+Plain = (
+    StrictBool
+    | StrictInt
+    | Annotated[float, Field(strict=True)]
+    | StrictStr
+    | list[Any]
+    | dict[str, Any]
+    | None
+)
+"""Any value of JSON."""
+
+
+def matching(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
+    """Those of `names` that one of `patterns` fits, in the order of `names`."""
+    wanted = tuple(patterns)
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in wanted)]
+
+
+def _but(written: object) -> str:
+    match written:
+        case None:
+            return ", not null"
+        case bool():
+            return f", not {str(written).lower()}"
+        case str() | int() | float() if len(str(written)) <= 60:
+            return f", not {written!r}"
+        case Mapping():
+            return ", not a mapping"
+        case list():
+            return ", not a list"
+        case _:
+            return ""
