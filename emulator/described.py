@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from functools import cache
 
 
-@cache
 def field_docs(kind: type) -> Mapping[str, str]:
     """Field name to the string below it, each in one line; those of base classes too, the nearest first.
 
@@ -31,6 +30,7 @@ def summary(kind: type) -> str:
     return " ".join((kind.__dict__.get("__doc__") or "").split())
 
 
+@cache
 def _strings_below_fields(kind: type) -> dict[str, str]:
     try:
         (node,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body

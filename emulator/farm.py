@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -16,13 +17,14 @@ from typing import Literal, Self
 
 from emulator.events import DEFAULT_CAPACITY, DEFAULT_LIMIT, EventLog, Page
 from emulator.faults.fault import Fault
+from emulator.limits import files_needed, make_room
 from emulator.protocol.script import Generation
 from emulator.replica.body import Body, LocalBody
 from emulator.replica.premises import Premises
 from emulator.replica.process import ProcessBody
 from emulator.replica.replica import Replica
 from emulator.replica.server import reserve
-from emulator.replica.spec import MAX_PORT, ReplicaSpec, names_of
+from emulator.replica.spec import MAX_PORT, ReplicaSpec, name_of, names_of
 
 Isolation = Literal["none", "process"]
 
@@ -33,6 +35,10 @@ class PortBusy(OSError):
     def __init__(self, name: str, host: str, port: int, reason: str) -> None:
         super().__init__(f"port {port} of replica {name} cannot be opened on {host}: {reason}")
         self.port = port
+
+
+class NameTaken(ValueError):
+    """No two replicas have one name."""
 
 
 class Farm:
@@ -83,14 +89,26 @@ class Farm:
             for index, name in enumerate(names)
         ]
         self._tasks: asyncio.TaskGroup | None = None
+        self._timers: dict[str, asyncio.Task[None]] = {}
         self._runner: asyncio.Task[None] | None = None
         self._started = asyncio.Event()
         self._stopping = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        """Every port is open. Raises PortBusy."""
+        """Every port is open, and there may be as many open files as the replicas and their sessions need, as
+        far as the system allows. Raises PortBusy or TooFewFiles."""
+        replicas, isolated = len(self._specs), self._isolate == "process"
+        make_room(
+            files_needed(replicas, sessions=sum(spec.capacity for spec in self._specs), isolated=isolated),
+            at_least=files_needed(replicas, isolated=isolated),
+        )
         for spec in self._specs:
-            self._add(spec)
+            try:
+                self._add(spec)
+            except PortBusy:
+                for replica in self.replicas.values():
+                    replica.release_port()
+                raise
         # The one task outside a group: it owns the group of all others, and __aexit__ may run in another
         # task than this method does (a test's fixture), which a group does not survive.
         self._runner = asyncio.create_task(self._run(), name="emulator farm")
@@ -151,14 +169,49 @@ class Farm:
         """What the replicas saw since event number `after`."""
         return self.log.page(after, replica=replica, limit=limit)
 
+    # Joining and leaving
+
+    async def add(
+        self,
+        name: str | None = None,
+        *,
+        port: int = 0,
+        capacity: int | None = None,
+        warming_seconds: float = 0.0,
+    ) -> Replica:
+        """One replica more, and it runs: under the first free name and on a free port unless told otherwise,
+        and in all else as the farm's first one began. Raises NameTaken and PortBusy."""
+        if name is None:
+            name = next(each for index in itertools.count() if (each := name_of(index)) not in self.replicas)
+        if name in self.replicas:
+            raise NameTaken(f"there is a replica {name!r} already")
+        first = self._specs[0]
+        wanted = capacity if capacity is not None else first.capacity
+        self._add(dataclasses.replace(first, name=name, port=port, capacity=wanted))
+        replica = self.replicas[name]
+        try:
+            await replica.start(warming_seconds=warming_seconds)
+        except BaseException:
+            del self.replicas[name]
+            replica.release_port()
+            raise
+        if self._tasks is not None and not self._stopping.is_set():
+            self._timers[name] = self._tasks.create_task(replica.run())
+        return replica
+
+    async def remove(self, name: str) -> None:
+        """The replica is gone for good: its sessions were told 1001, and its port is anybody's."""
+        replica = self.replicas.pop(name)
+        if (timer := self._timers.pop(name, None)) is not None:
+            timer.cancel()
+        await replica.stop()
+
     # Inside
 
     def _add(self, spec: ReplicaSpec) -> None:
         try:
             port, reservation = reserve(spec.host, spec.port)
         except OSError as error:
-            for replica in self.replicas.values():
-                replica.release_port()
             raise PortBusy(spec.name, spec.host, spec.port, error.strerror or str(error)) from error
         self.replicas[spec.name] = self._make(dataclasses.replace(spec, port=port), reservation)
 
@@ -181,10 +234,11 @@ class Farm:
                 async with asyncio.TaskGroup() as starting:
                     for replica in self.replicas.values():
                         starting.create_task(replica.start())
-                timers = [tasks.create_task(replica.run()) for replica in self.replicas.values()]
+                for replica in self.replicas.values():
+                    self._timers[replica.name] = tasks.create_task(replica.run())
                 self._started.set()
                 await self._stopping.wait()
-                for timer in timers:
+                for timer in self._timers.values():
                     timer.cancel()
             finally:
                 async with asyncio.TaskGroup() as stopping:

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from emulator.events import EventLog
-from emulator.farm import Farm, PortBusy
+from emulator.farm import Farm, Isolation, NameTaken, PortBusy
 from tests.emulator.sessions import session
 from tests.support.waiting import eventually
 
@@ -102,3 +102,41 @@ async def test_the_event_log_is_bounded() -> None:
         assert isinstance(farm.log, EventLog)
         assert len(page.events) == 5
         assert page.dropped == page.last - 5
+
+
+@pytest.mark.parametrize("isolate", ["none", "process"])
+async def test_a_replica_joins_and_leaves_while_the_others_run(isolate: Isolation) -> None:
+    async with Farm(["a", "c"], capacity=2, isolate=isolate) as farm:
+        joined = await farm.add()
+        assert (joined.name, joined.spec.capacity, list(farm.replicas)) == ("b", 2, ["a", "c", "b"])
+        async with session(joined.ws_url) as client:
+            await client.open()
+            await farm.kill("b", restart_after_seconds=0)
+            await eventually(lambda: joined.status()["state"] == "running", "what is due for it happens")
+        async with session(joined.ws_url) as client:
+            await client.open()
+            await farm.remove("b")
+            assert (await client.to_the_end()).code == 1001
+        assert list(farm.replicas) == ["a", "c"]
+        with socket.socket() as free:
+            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            free.bind((joined.spec.host, joined.port))
+
+
+async def test_a_name_or_a_port_that_is_taken_is_refused_and_changes_nothing() -> None:
+    async with Farm(2) as farm:
+        with pytest.raises(NameTaken, match="'a' already"):
+            await farm.add("a")
+        with pytest.raises(PortBusy):
+            await farm.add("x", port=farm.replicas["b"].port)
+        assert list(farm.replicas) == ["a", "b"]
+        async with session(farm.replicas["b"].ws_url) as client:
+            await client.open()
+
+
+async def test_the_last_replica_may_leave_and_another_join() -> None:
+    async with Farm(1) as farm:
+        await farm.remove("a")
+        assert farm.replicas == {}
+        joined = await farm.add(capacity=9)
+        assert (joined.name, joined.spec.capacity) == ("a", 9)
