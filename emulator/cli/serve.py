@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from emulator import console
@@ -22,9 +22,11 @@ from emulator.farm import Farm, PortBusy
 from emulator.faults import Flaky, Latency, Refuse
 from emulator.faults.fault import Fault
 from emulator.faults.protocol import Poison
+from emulator.limits import TooFewFiles
+from emulator.live.terminal import is_wanted
 from emulator.protocol.script import Generation
 from emulator.replica.server import bind
-from emulator.replica.spec import names_of, unknown_among
+from emulator.replica.spec import MAX_PORT, names_of, unknown_among
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 9101
@@ -69,8 +71,8 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--control-port",
         type=values.port,
-        default=DEFAULT_CONTROL_PORT,
-        help="of the control API; 0: a free one (9190)",
+        default=None,
+        help="of the control API; 0: a free one (9190, or the one after the replicas' where that is theirs)",
     )
     add("--capacity", type=values.positive, default=4, metavar="N", help="sessions a replica at a time (4)")
     add(
@@ -104,6 +106,7 @@ def _parser() -> argparse.ArgumentParser:
         default="none",
         help="process: each replica is a process of its own",
     )
+    add("--plain", action="store_true", help="print lines instead of the live view, on a terminal too")
     add("--json", action="store_true", help="print one JSON line with all addresses instead of the text")
     add("--ready-file", type=Path, metavar="PATH", help="write the same JSON there once everything runs")
     return parser
@@ -113,14 +116,16 @@ async def _serve(options: argparse.Namespace) -> int:
     names = names_of(options.replicas)
     farm = _farm(options, names)
     _check_ready_file(options.ready_file)
-    _check_control_port(options.control_port, first=options.port, last=options.port + len(names) - 1)
+    control_port = _control_port(options.control_port, first=options.port, last=options.port + len(names) - 1)
     stop = asyncio.Event()
-    with _control_socket(options.control_port) as control_socket, _signals(stop):
+    with _control_socket(control_port) as control_socket, _signals(stop):
         try:
             async with farm:
                 await _run(farm, ControlServer(farm, control_socket), stop, options)
         except PortBusy as problem:
             raise BadCommand(f"{problem}: choose other ports with --port") from problem
+        except TooFewFiles as problem:
+            raise BadCommand(str(problem)) from problem
     return 0
 
 
@@ -165,13 +170,22 @@ def _control_socket(port: int) -> Iterator[socket.socket]:
         yield bound
 
 
-def _check_control_port(port: int, *, first: int, last: int) -> None:
-    """Told before it is opened: what would fail then is a replica, whose port is not the one to change."""
+def _control_port(port: int | None, *, first: int, last: int) -> int:
+    """The port as asked for, or the default one; where many replicas take that, the one after theirs.
+
+    One of the replicas' is refused before it is opened: what would fail then is a replica, whose port is not
+    the one to change.
+    """
+    if port is None:
+        if not first or not first <= DEFAULT_CONTROL_PORT <= last:
+            return DEFAULT_CONTROL_PORT
+        return last + 1 if last < MAX_PORT else first - 1
     if first and first <= port <= last:
         raise BadCommand(
             f"port {port} of the control API is one of the replicas' ({first} to {last}): "
             "choose another with --control-port"
         )
+    return port
 
 
 def _check_ready_file(path: Path | None) -> None:
@@ -187,14 +201,38 @@ async def _run(farm: Farm, control: ControlServer, stop: asyncio.Event, options:
         serving = group.create_task(control.run())
         async with asyncio.timeout(STARTUP_SECONDS):
             await control.wait_until_up()
-        unsubscribe = _announce(farm, control.url, options)
+        _announce(farm, control.url, options)
+        showing = group.create_task(_show(farm, control.url, stop, options))
         waiting = group.create_task(stop.wait())
         await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
+        stop.set()
+        await showing
         control.stop()
-    unsubscribe()
     if not options.json:
         _say("stopping")
+
+
+async def _show(farm: Farm, control_url: str, stop: asyncio.Event, options: argparse.Namespace) -> None:
+    """People see what happens until `stop` is set: a live view where there is a terminal for it, else
+    lines."""
+    if not options.json and not options.plain and is_wanted(sys.stdout, os.environ):
+        # Imported only where it is shown: drawing takes a while to load.
+        from emulator.live.screen import Screen
+
+        screen = Screen(
+            farm, note=f"control API: {control_url} (what it can: {control_url}/schema)  Ctrl-C stops"
+        )
+        await screen.run(stop)
+        _say(screen.summary)
+        return
+
+    def tell(event: Event) -> None:
+        if not options.json and (line := console.line_for(event)) is not None:
+            _say(line)
+
+    unsubscribe = farm.log.subscribe(tell)
+    await stop.wait()
+    unsubscribe()
 
 
 @contextlib.contextmanager
@@ -214,23 +252,17 @@ def _signals(stop: asyncio.Event) -> Iterator[None]:
     yield
 
 
-def _announce(farm: Farm, control_url: str, options: argparse.Namespace) -> Callable[[], None]:
-    """People or programs know where everything is, and hear of what happens; call the result to end that."""
+def _announce(farm: Farm, control_url: str, options: argparse.Namespace) -> None:
+    """People or programs know where everything is."""
     addresses = json.dumps(console.addresses(farm, control_url))
     if options.ready_file is not None:
         _write_whole(options.ready_file, addresses + "\n")
     if options.json:
         _say(addresses)
-        return lambda: None
+        return
     for line in console.banner(farm, control_url):
         _say(line)
     _say("ready")
-
-    def tell(event: Event) -> None:
-        if (line := console.line_for(event)) is not None:
-            _say(line)
-
-    return farm.log.subscribe(tell)
 
 
 def _write_whole(path: Path, text: str) -> None:
