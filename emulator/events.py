@@ -44,7 +44,7 @@ KINDS: Mapping[str, str] = {
     "upgrade_answered": "the status and the subprotocol",
     "session_opened": "the session has a place",
     "session_rejected": "all places were taken",
-    "message_received": "a text message, with type and size_bytes",
+    "message_received": "a text message, with type and size_bytes; an opening one with its client_id",
     "binary_received": "a binary message, with size_bytes",
     "message_sent": "a text message, with type and size_bytes",
     "binary_sent": "a binary message, with size_bytes",

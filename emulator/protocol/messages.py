@@ -253,6 +253,21 @@ def type_in(text: str | bytes) -> str | None:
         return None
 
 
+class _Opening(msgspec.Struct):
+    client_id: str
+
+
+_openings = msgspec.json.Decoder(_Opening)
+
+
+def client_id_in(text: str | bytes) -> str | None:
+    """The `client_id` of an opening message; None where there is none."""
+    try:
+        return _openings.decode(text).client_id
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
 def encode(message: ClientMessage | ServerMessage) -> bytes:
     """UTF-8 JSON of `message`, without the keys that have no value."""
     return _encoder.encode(message)

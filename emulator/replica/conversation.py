@@ -22,7 +22,7 @@ from emulator.faults import Abort, CloseSession, Latency, Reset, Stall
 from emulator.faults.fault import Fault, Point
 from emulator.faults.protocol import Crash, GpuError, Poison, Reject, snapshot_under
 from emulator.protocol import actions, script
-from emulator.protocol.messages import MediaInit, ServerMessage, encode, type_in, type_of
+from emulator.protocol.messages import MediaInit, ServerMessage, client_id_in, encode, type_in, type_of
 from emulator.replica.board import Encounter
 from emulator.replica.frames import Assembly, ReplicaProtocol, begun_frame
 from emulator.replica.premises import Premises
@@ -151,7 +151,10 @@ class Conversation:
             self._record("binary_received", {"size_bytes": len(data)})
             message: str | bytes = data
         else:
-            self._record("message_received", {"type": type_in(data), "size_bytes": len(data)})
+            detail = {"type": type_in(data), "size_bytes": len(data)}
+            if detail["type"] == "session_init_v2" and (client_id := client_id_in(data)) is not None:
+                detail["client_id"] = client_id
+            self._record("message_received", detail)
             try:
                 message = data.decode()
             except UnicodeDecodeError:
