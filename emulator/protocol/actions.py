@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from emulator.media import Order
 from emulator.protocol.messages import ServerMessage
 
 
@@ -13,6 +14,18 @@ class Send:
     """Send a text message."""
 
     message: ServerMessage
+
+
+@dataclass(frozen=True, slots=True)
+class BeginMedia:
+    """Begin to make a segment's real video, beside everything that is done meanwhile."""
+
+    order: Order
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitMedia:
+    """Let time pass until the video that was begun is made, and deliver it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,4 +74,4 @@ class Reach:
     """Of the segment that starts."""
 
 
-Action = Send | SendMedia | Wait | WaitUntilReady | Close | Drop | Reach
+Action = Send | BeginMedia | AwaitMedia | SendMedia | Wait | WaitUntilReady | Close | Drop | Reach

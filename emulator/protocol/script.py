@@ -13,15 +13,26 @@ the same idea.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
 
 from emulator import media
-from emulator.protocol.actions import Action, Close, Drop, Reach, Send, SendMedia, Wait, WaitUntilReady
+from emulator.media import MediaKind, Order, Picture, Segment, check
+from emulator.protocol.actions import (
+    Action,
+    AwaitMedia,
+    BeginMedia,
+    Close,
+    Drop,
+    Reach,
+    Send,
+    SendMedia,
+    Wait,
+    WaitUntilReady,
+)
 from emulator.protocol.messages import (
-    MIME_FMP4,
     MIME_JPEG,
     AutoExtensionUpdated,
     ClientMessage,
@@ -79,6 +90,11 @@ class Generation:
     height: int = 256
     fps: int = 24
     num_frames: int = 24
+    media: MediaKind = "filler"
+    """`mp4` is real video, which whoever walks the script has to make: it is asked for it by an action."""
+    watermark: bool = False
+    """Real video shows the replica's name and a colour of its own; its bytes are those of no other replica
+    then."""
 
     def __post_init__(self) -> None:
         if min(self.segment_seconds, self.extension_seconds) < 0:
@@ -87,6 +103,15 @@ class Generation:
             raise ValueError("session_timeout_seconds must be more than 0")
         if not 1 <= self.steps <= MAX_STEPS or self.chunks < 1 or self.chunk_bytes < 1:
             raise ValueError(f"steps must be 1 to {MAX_STEPS}, chunks and chunk_bytes 1 or more")
+        if self.watermark and self.media != "mp4":
+            raise ValueError("a watermark needs a picture: media must be mp4")
+        if self.media == "mp4":
+            check(self.picture)
+
+    @property
+    def picture(self) -> Picture:
+        """The shape of the video."""
+        return Picture(self.width, self.height, self.fps, self.num_frames)
 
     @property
     def duration_ms(self) -> float:
@@ -125,6 +150,8 @@ class Session:
     generation: Generation
     name: str = ""
     """Tells its stream ids from those of other sessions."""
+    replica: str = ""
+    """Whose it is: what a watermark says."""
     gpu_id: int = 0
     init: SessionInitV2 | None = None
     segment_idx: int = 0
@@ -137,6 +164,7 @@ class Session:
     toggles: dict[str, object] = field(default_factory=dict)
     """The newest value of each, by message type; of these only auto extension matters to the generator."""
     _waiting: deque[ClientMessage | _Malformed] = field(default_factory=deque)
+    _delivered: Segment | None = None
 
     @property
     def is_full(self) -> bool:
@@ -188,6 +216,10 @@ class Session:
                 if (message := self._next() or self._extension()) is None:
                     return
             yield from self._answer(message)
+
+    def deliver(self, segment: Segment) -> None:
+        """The media that was asked for is there; call it when `AwaitMedia` comes."""
+        self._delivered = segment
 
     def time_out(self) -> Iterator[Action]:
         """What to do when the client has been silent for `session_timeout_seconds`."""
@@ -304,36 +336,45 @@ class Session:
         pace = self.generation
         number = self.segment_idx
         steps = max(1, min(prompt.num_inference_steps or pace.steps, MAX_STEPS))
-        made = media.generate(
-            media.digest_of(self.state),
-            prompt=prompt.prompt,
-            seed=prompt.seed or 0,
-            chunks=pace.chunks,
-            chunk_bytes=pace.chunk_bytes,
-        )
-        stream_id = made.stream_id(self.name)
+        before = media.digest_of(self.state)
+        digest = media.digest_after(before, prompt=prompt.prompt, seed=prompt.seed or 0)
+        made_before = media.made_before(self.state)
+        stream_id = media.stream_id(digest, self.name)
         jpeg = self.init is not None and self.init.stream_mode == "legacy_jpeg"
+        is_real = pace.media == "mp4" and not jpeg
         # Three quarters of the time go into the steps, the rest between the chunks.
         step_wait = Wait(pace.segment_seconds * 0.75 / steps)
-        chunk_wait = Wait(pace.segment_seconds * 0.25 / pace.chunks)
 
         yield Send(Ltx2SegmentStart(segment_idx=number, prompt=prompt.prompt, total_steps=steps))
         yield Reach("segment_start", number, prompt.prompt)
+        if is_real:
+            order = Order(
+                before,
+                prompt.prompt,
+                prompt.seed or 0,
+                number=made_before,
+                chunks=pace.chunks,
+                picture=pace.picture,
+                watermark=self.replica if pace.watermark else "",
+            )
+            yield BeginMedia(order)
         for step in range(1, steps + 1):
             yield step_wait
             yield Send(StepComplete(segment_idx=number, step=step, total_steps=steps, stage="denoise"))
+        made = (yield from self._await_media()) if is_real else self._filler(before, prompt)
         yield Send(
             MediaInit(
                 segment_idx=number,
-                mime=MIME_JPEG if jpeg else MIME_FMP4,
+                mime=MIME_JPEG if jpeg else made.mime,
                 stream_id=stream_id,
                 mode="legacy_jpeg" if jpeg else "av_fmp4",
             )
         )
         yield SendMedia(made.init, number, -1)
+        chunk_wait = Wait(pace.segment_seconds * 0.25 / len(made.chunks))
         for index, chunk in enumerate(made.chunks):
             yield chunk_wait
-            if index == pace.chunks - 1:
+            if index == len(made.chunks) - 1:
                 yield Reach("segment", number)
             yield SendMedia(chunk, number, index)
         yield Send(
@@ -341,7 +382,7 @@ class Session:
                 segment_idx=number, stream_id=stream_id, chunks=len(made.chunks), duration_ms=pace.duration_ms
             )
         )
-        self.state = media.state_after(made.digest, segment_idx=number, prompt=prompt.prompt)
+        self.state = media.state_after(digest, segment_idx=number, prompt=prompt.prompt, made=made_before + 1)
         self.segment_idx = number + 1
         milliseconds = pace.segment_seconds * 1000.0
         yield Send(
@@ -354,6 +395,22 @@ class Session:
             self.ended = True
             yield Send(Ltx2StreamComplete(reason="segment_cap"))
             yield Close(1000, "segment_cap")
+
+    def _await_media(self) -> Generator[Action, None, Segment]:
+        yield AwaitMedia()
+        made, self._delivered = self._delivered, None
+        if made is None:
+            raise RuntimeError("real media was awaited, and not delivered")
+        return made
+
+    def _filler(self, before: str, prompt: SegmentPromptSource) -> Segment:
+        return media.generate(
+            before,
+            prompt=prompt.prompt,
+            seed=prompt.seed or 0,
+            chunks=self.generation.chunks,
+            chunk_bytes=self.generation.chunk_bytes,
+        )
 
     def _is_complete(self) -> bool:
         return self.generation.segment_cap is not None and self.segment_idx >= self.generation.segment_cap

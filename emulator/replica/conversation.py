@@ -21,8 +21,10 @@ from websockets.protocol import SEND_EOF, State
 from emulator.faults import Abort, CloseSession, Latency, Reset, Stall
 from emulator.faults.fault import Fault, Point
 from emulator.faults.protocol import Crash, GpuError, Poison, Reject, snapshot_under
+from emulator.media import Segment
 from emulator.protocol import actions, script
 from emulator.protocol.messages import MediaInit, ServerMessage, client_id_in, encode, type_in, type_of
+from emulator.replica import studio
 from emulator.replica.board import Encounter
 from emulator.replica.frames import Assembly, ReplicaProtocol, begun_frame
 from emulator.replica.premises import Premises
@@ -30,6 +32,8 @@ from emulator.replica.wire import Wire
 
 CLOSE_SECONDS = 5.0
 """How long the client may take to answer a close frame."""
+MAKING_SECONDS = 60.0
+"""How long a segment's video may take; a defect is behind whatever takes longer."""
 
 
 class _Over(Exception):
@@ -55,7 +59,9 @@ class Conversation:
         self._encounter = encounter
         self._connection = connection
         self._session = session
-        self._talk = script.Session(premises.spec.generation, f"{premises.spec.name}:{session}")
+        spec = premises.spec
+        self._talk = script.Session(spec.generation, f"{spec.name}:{session}", spec.name)
+        self._making: asyncio.Future[Segment] | None = None
         self._wake = asyncio.Event()
         self._room = asyncio.Event()
         self._heard_at = premises.now()
@@ -82,6 +88,8 @@ class Conversation:
         try:
             await self._run_tasks(admitted, early)
         finally:
+            if self._making is not None:
+                self._making.cancel()
             self._premises.ears.discard(self._wake)
             if admitted:
                 counters.sessions -= 1
@@ -203,6 +211,8 @@ class Conversation:
                 self._protocol.send_binary(data)
                 await self._flush()
                 self._record("binary_sent", {"size_bytes": len(data), "segment_idx": number})
+            case actions.BeginMedia() | actions.AwaitMedia():
+                await self._make(action)
             case actions.Wait(seconds=seconds):
                 await self._pass_time(seconds)
             case actions.WaitUntilReady():
@@ -213,6 +223,17 @@ class Conversation:
             case actions.Drop():
                 await self._wire.finish()
                 raise _Over
+
+    async def _make(self, action: actions.BeginMedia | actions.AwaitMedia) -> None:
+        """Real video is under way, or delivered."""
+        if isinstance(action, actions.BeginMedia):
+            self._making = studio.begin(action.order)
+            return
+        assert self._making is not None, "video is begun before it is awaited"
+        async with asyncio.timeout(MAKING_SECONDS):
+            self._talk.deliver(await self._making)
+        self._making = None
+        await self._wire.wait_while_paused()
 
     async def _idle(self) -> None:
         """Return when there may be something to do: a message, a fault, the end. Ends a silent session."""

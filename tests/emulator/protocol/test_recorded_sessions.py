@@ -22,7 +22,7 @@ REQUESTS = [line for line in LINES if "http" in line]
 
 FREE = {"stream_id", "generation_time_ms", "e2e_latency_ms", "duration_ms", "message", "ts"}
 """Keys whose values the recording does not fix: ids, timings, texts for people."""
-ADDED = {"digest"}
+ADDED = {"digest", "segments_made"}
 """Keys that the emulator's continuation state has beside the recorded ones: its generator's past."""
 
 

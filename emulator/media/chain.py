@@ -1,9 +1,7 @@
-"""PURE. The generator: media bytes that are a function of continuation state, prompt and seed, and of
-nothing else.
+"""PURE. The chain that carries a session's past: media is a function of continuation state, prompt and seed.
 
-A chain of digests carries the past: the state after a segment is a hash over the state before it, the prompt
-and the seed. So a segment depends on all that came before, and two replicas that are given the same state
-make the same bytes.
+The state after a segment is a hash over the state before it, the prompt and the seed. So a segment depends
+on all that came before, and two replicas that are given the same state make the same bytes.
 """
 
 from __future__ import annotations
@@ -11,35 +9,23 @@ from __future__ import annotations
 import hashlib
 import json
 import string
-from dataclasses import dataclass
 
 from emulator.protocol.messages import ContinuationState
 
 STATE_KIND = "ltx2.v1"
 SCHEMA_VERSION = 1
+MADE = "segments_made"
+"""The key of a state's payload that counts the segments since the chain began. A session that goes on
+elsewhere counts its own segments anew; this count goes on, and is the number in the picture."""
 PADDING = "padding"
 """A key of a state's payload that means nothing."""
 DIGEST_CHARACTERS = 64
 """Hexadecimal digits of SHA-256."""
+MOST_MADE = 10**9
+"""A count above it is no count."""
 
 _EXTENSIONS = ("the light changes", "the camera moves on", "somebody enters", "it begins to rain")
 _FRESH = hashlib.sha256(b"streamhold emulator: a session without a past").hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """What one prompt yields."""
-
-    init: bytes
-    """The initialisation part: the first binary message."""
-    chunks: tuple[bytes, ...]
-    """The media, one binary message each."""
-    digest: str
-    """The chain after this segment."""
-
-    def stream_id(self, session: str) -> str:
-        """Differs between segments, and between sessions where `session` does."""
-        return hashlib.shake_128(f"{self.digest} {session}".encode()).hexdigest(16)
 
 
 def digest_of(state: ContinuationState | None) -> str:
@@ -58,19 +44,24 @@ def digest_of(state: ContinuationState | None) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def generate(digest: str, *, prompt: str, seed: int, chunks: int, chunk_bytes: int) -> Segment:
-    """The segment that follows `digest`: an initialisation part and `chunks` parts of `chunk_bytes` bytes."""
-    after = hashlib.sha256(f"{digest}\n{seed}\n".encode() + prompt.encode(errors="surrogatepass")).digest()
-    return Segment(
-        init=_stream(after, b"init", 32),
-        chunks=tuple(_stream(after, b"chunk %d" % number, chunk_bytes) for number in range(chunks)),
-        digest=after.hex(),
-    )
+def made_before(state: ContinuationState | None) -> int:
+    """How many segments lie behind `state`; a foreign one tells by its `segment_index`, or counts as none."""
+    if state is None:
+        return 0
+    if (made := _count(state.payload.get(MADE))) is not None:
+        return made
+    index = _count(state.payload.get("segment_index"))
+    return 0 if index is None else index + 1
 
 
-def state_after(digest: str, *, segment_idx: int, prompt: str) -> ContinuationState:
-    """The continuation state once segment `segment_idx` of a session is complete and the chain stands at
-    `digest`."""
+def digest_after(digest: str, *, prompt: str, seed: int) -> str:
+    """The chain once the segment of `prompt` and `seed` has been made."""
+    return hashlib.sha256(f"{digest}\n{seed}\n".encode() + prompt.encode(errors="surrogatepass")).hexdigest()
+
+
+def state_after(digest: str, *, segment_idx: int, prompt: str, made: int = 1) -> ContinuationState:
+    """The continuation state once segment `segment_idx` of a session is complete, the chain stands at
+    `digest`, and `made` segments lie behind it."""
     return ContinuationState(
         kind=STATE_KIND,
         payload={
@@ -78,6 +69,7 @@ def state_after(digest: str, *, segment_idx: int, prompt: str) -> ContinuationSt
             "segment_index": segment_idx,
             "source_prompt": prompt,
             "digest": digest,
+            MADE: made,
         },
     )
 
@@ -92,9 +84,12 @@ def extension_of(digest: str) -> str:
     return f"and then, {_EXTENSIONS[int(digest[:8], 16) % len(_EXTENSIONS)]} ({digest[:8]})"
 
 
-def _stream(key: bytes, part: bytes, size_bytes: int) -> bytes:
-    return hashlib.shake_128(key + part).digest(size_bytes)
-
-
 def _is_digest(text: str) -> bool:
     return len(text) == DIGEST_CHARACTERS and set(text) <= set(string.hexdigits.lower())
+
+
+def _count(value: object) -> int | None:
+    """None for what is no count."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_MADE:
+        return value
+    return None
