@@ -18,6 +18,7 @@ from typing import Literal, Self
 from emulator.events import DEFAULT_CAPACITY, DEFAULT_LIMIT, EventLog, Page
 from emulator.faults.fault import Fault
 from emulator.limits import files_needed, make_room
+from emulator.media.choice import MediaChoice, chosen
 from emulator.protocol.script import Generation
 from emulator.replica.body import Body, LocalBody
 from emulator.replica.premises import Premises
@@ -27,6 +28,9 @@ from emulator.replica.server import reserve
 from emulator.replica.spec import MAX_PORT, ReplicaSpec, name_of, names_of
 
 Isolation = Literal["none", "process"]
+
+WIDE: Mapping[str, int] = {"width": 640, "height": 360}
+"""The shape of real video where no other was asked for."""
 
 
 class PortBusy(OSError):
@@ -54,6 +58,8 @@ class Farm:
         seed: int = 0,
         segment_seconds: float = 0.0,
         generation: Generation | None = None,
+        media: MediaChoice | None = None,
+        watermark: bool = False,
         subprotocols: Sequence[str] = (),
         faults: Mapping[str, Sequence[Fault]] | None = None,
         ping_interval_seconds: float = 20.0,
@@ -62,7 +68,8 @@ class Farm:
         event_capacity: int = DEFAULT_CAPACITY,
     ) -> None:
         """`port` is the first replica's, the others follow; 0 takes free ones. `generation` wins over
-        `segment_seconds`. `faults` stand from the start."""
+        `segment_seconds`. `media` (filler unless `generation` says otherwise) and `watermark` are added to it;
+        raises NoVideo for real video that cannot be made here. `faults` stand from the start."""
         names = names_of(replicas) if isinstance(replicas, int) else list(replicas)
         if not names or len(set(names)) != len(names):
             raise ValueError("a farm needs at least one replica, and no name twice")
@@ -73,7 +80,7 @@ class Farm:
         """By name, in order; there from the entry on."""
         self._isolate = isolate
         self._faults = faults or {}
-        pace = generation or Generation(segment_seconds=segment_seconds)
+        pace = _pace(generation, segment_seconds, media, watermark)
         self._specs = [
             ReplicaSpec(
                 name,
@@ -244,3 +251,13 @@ class Farm:
                 async with asyncio.TaskGroup() as stopping:
                     for replica in self.replicas.values():
                         stopping.create_task(replica.stop())
+
+
+def _pace(
+    generation: Generation | None, segment_seconds: float, media: MediaChoice | None, watermark: bool
+) -> Generation:
+    pace = generation or Generation(segment_seconds=segment_seconds)
+    kind = chosen(media or pace.media)
+    if generation is None and kind == "mp4":
+        pace = dataclasses.replace(pace, **WIDE)
+    return dataclasses.replace(pace, media=kind, watermark=watermark or pace.watermark)
