@@ -196,7 +196,7 @@ class AsgiDoor:
             message = await receive()
             self._heard_at = asyncio.get_running_loop().time()
             if message["type"] == "websocket.disconnect":
-                self._writer.end()
+                self._writer.left()
                 self._hush()
                 held.append(_closed(message))
                 self._deliver_held()

@@ -100,6 +100,13 @@ class Writer(ABC):
         if self._queue:
             self._send_on()
 
+    def left(self) -> None:
+        """`receive` has told of the end: the client is gone. Not so where the close alone is under way: the
+        server tells of the end when it begins that, and it may still have to wait for the client.
+        """
+        if not self._is_closing():
+            self.end()
+
     def end(self) -> None:
         """The client is gone: nothing is sent any more, and nobody waits for it."""
         self._gone = True
@@ -129,6 +136,10 @@ class Writer(ABC):
     @abstractmethod
     def _has_unsent(self) -> bool:
         """Whether something waits for the client, by what is known of the sends now."""
+
+    @abstractmethod
+    def _is_closing(self) -> bool:
+        """Whether the close is with the server, and all before it has been taken."""
 
     @abstractmethod
     def _send_on(self) -> None:
@@ -162,23 +173,26 @@ class InStep(Writer):
         super().__init__()
         self._send = send
         self._work = asyncio.Event()
-        self._sending = False
+        self._sending: Frame | None = None
 
     async def run(self) -> None:
         while True:
             while self._queue and self._allowance >= 0:
                 frame, size_bytes = self._queue.popleft()
                 self._allowance -= size_bytes
-                self._sending = True
+                self._sending = frame
                 await self._send(frame)
-                self._sending = False
+                self._sending = None
                 self._taken(size_bytes)
                 self._tell()
             self._work.clear()
             await self._work.wait()
 
     def _has_unsent(self) -> bool:
-        return self._sending or bool(self._queue)
+        return self._sending is not None or bool(self._queue)
+
+    def _is_closing(self) -> bool:
+        return self._sending is not None and _is_close(self._sending)
 
     def _send_on(self) -> None:
         self._work.set()
@@ -242,6 +256,10 @@ class Ahead(Writer):
     def _has_unsent(self) -> bool:
         self._look_up()
         return bool(self._under_way or self._queue)
+
+    def _is_closing(self) -> bool:
+        self._look_up()
+        return bool(self._under_way) and self._under_way[0].is_close
 
     def _send_on(self) -> None:
         while self._queue and self._allowance >= 0 and not self._failed.done():

@@ -392,6 +392,40 @@ async def test_a_client_that_goes_while_it_is_sent_to_holds_nobody_up(server: Se
     assert no_task_is_left()
 
 
+async def test_a_close_under_way_waits_for_the_client_though_the_server_tells_of_the_end(
+    server: Server,
+) -> None:
+    """As Granian does as soon as it has begun the close."""
+    listener = Listener()
+    async with opened(server, listener) as door:
+        await asyncio.sleep(QUIET_TIMEOUT_SECONDS)
+        server.stops_taking()
+        door.send(Closed(1000, "finished"))
+        await settle()
+        server.vanishes()
+        await settle()
+        assert listener.events == [Closed(None)]
+        assert door.stalled_since is not None
+        server.takes()
+        await door.flushed()
+        assert server.sent[-1] == {"type": "websocket.close", "code": 1000, "reason": "finished"}
+    assert no_task_is_left()
+
+
+async def test_a_close_behind_messages_does_not_wait_for_a_client_that_has_gone(server: Server) -> None:
+    async with opened(server) as door:
+        await asyncio.sleep(QUIET_TIMEOUT_SECONDS)
+        server.stops_taking()
+        door.send(Message("a"))
+        door.send(Closed(1000))
+        await settle()
+        server.vanishes()
+        await settle()
+        await door.flushed()
+        assert door.stalled_since is None
+    assert no_task_is_left()
+
+
 async def test_little_is_sent_while_a_vanished_client_would_go_unnoticed(server: Server) -> None:
     messages = 2 * MAX_UNWATCHED_BYTES // len(CHUNK)
     async with opened(server) as door:
