@@ -8,21 +8,31 @@ from typing import Any
 
 import msgspec
 
+from emulator.faults.content import CorruptMedia, FragmentStorm, Oversized
+from emulator.faults.ending import Abort, CloseSession, IgnoreClose, Reset
 from emulator.faults.fault import Fault
 from emulator.faults.flaky import Flaky
-from emulator.faults.health import HealthHang, HealthStatus, Warming
-from emulator.faults.port import Refuse
-from emulator.faults.protocol import BigState, Crash, GpuError, NoPong, NoSnapshot, Poison, Reject
-from emulator.faults.session import Abort, CloseSession, Latency, Reset, Stall
+from emulator.faults.flap import Flap
+from emulator.faults.health import BadJson, HealthHang, HealthStatus, HugeBody, Redirect, SlowDrip, Warming
+from emulator.faults.pace import Bandwidth, Latency, Stall, StopReading
+from emulator.faults.place import Capacity, ColdStart, Reject
+from emulator.faults.port import Blackhole, Refuse, SlowAccept
+from emulator.faults.process import Kill, Pause, Poison, Restart
+from emulator.faults.protocol import BigState, GpuError, NoPong, NoSnapshot
+from emulator.faults.upgrade import GluedFirstFrame, SlowUpgrade, UpgradeStatus
 
 CATALOGUE: Mapping[str, type[Fault]] = {
     kind.name: kind
     for kind in (
-        Refuse, HealthStatus, HealthHang, Warming, Latency, Stall, Abort, Reset, CloseSession,
-        Reject, GpuError, NoPong, NoSnapshot, BigState, Crash, Poison, Flaky,
+        Refuse, Blackhole, SlowAccept, UpgradeStatus, SlowUpgrade, GluedFirstFrame,
+        HealthStatus, HealthHang, SlowDrip, Redirect, Warming, BadJson, HugeBody, Flap,
+        Capacity, ColdStart, Reject, Latency, Bandwidth, Stall, StopReading,
+        Abort, Reset, CloseSession, IgnoreClose, Oversized, FragmentStorm, CorruptMedia,
+        GpuError, NoPong, NoSnapshot, BigState,
+        Kill, Pause, Restart, Poison, Flaky,
     )
 }  # fmt: skip
-"""Every fault by its name."""
+"""Every fault by its name, grouped by what it is about."""
 
 
 class BadFault(ValueError):

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from emulator.faults.fault import Draw, Fault, Point
+from emulator.faults.ending import Abort, CloseSession, Reset
+from emulator.faults.fault import Draw, Fault, Kind, Point
 from emulator.faults.health import HealthHang, HealthStatus
-from emulator.faults.session import Abort, CloseSession, Latency, Reset, Stall
+from emulator.faults.pace import Latency, Stall
 
 MIX: tuple[tuple[str, float], ...] = (
     ("reset", 0.2),
@@ -37,6 +38,7 @@ class Flaky(Fault):
     then."""
 
     name: ClassVar[str] = "flaky"
+    kind: ClassVar[Kind] = "mix"
     strikes_at: ClassVar[Point] = Point.UPGRADE
     sessions: float = 0.5
     """Share of the sessions that are broken."""

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from emulator.faults import Flaky
-from emulator.faults.fault import Draw, Fault, Point, SessionFault
-from emulator.faults.protocol import Poison
+from emulator.faults.fault import Draw, Fault, Point, PointFault
+from emulator.faults.process import Poison
 
 
 @dataclass(slots=True)
@@ -131,5 +131,5 @@ def _is_due(fault: Fault, point: Point, segment: int | None, prompt: str) -> boo
     at = fault.at
     if at is Point.NOW:
         return point in (Point.OPEN, Point.SEND, Point.NOW)
-    wanted = fault.segment if isinstance(fault, SessionFault) else None
+    wanted = fault.segment if isinstance(fault, PointFault) else None
     return at is point and (wanted is None or wanted == segment)

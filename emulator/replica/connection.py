@@ -19,7 +19,7 @@ from websockets.typing import Subprotocol
 from emulator.faults import Flaky, HealthHang, HealthStatus, Reset, Stall, Warming
 from emulator.faults.fault import Fault, Point
 from emulator.faults.flaky import Plan, health_fault, session_plan
-from emulator.faults.protocol import Crash
+from emulator.faults.process import Kill
 from emulator.replica import health
 from emulator.replica.board import Encounter
 from emulator.replica.conversation import Conversation
@@ -239,9 +239,10 @@ class Connection:
 
     async def _strike_upgrade(self, encounter: Encounter, session: int) -> bool:
         """Whether the handshake goes on."""
+        await self._premises.pass_by(Point.UPGRADE, self._number, session)
         for fault in encounter.strike(Point.UPGRADE, self._premises.now()):
             match fault:
-                case Crash():
+                case Kill():
                     self._premises.strike_counted(fault.name, self._number, session)
                     self._premises.crash()
                     await self._hang(None)

@@ -20,7 +20,8 @@ from websockets.protocol import SEND_EOF, State
 
 from emulator.faults import Abort, CloseSession, Latency, Reset, Stall
 from emulator.faults.fault import Fault, Point
-from emulator.faults.protocol import Crash, GpuError, Poison, Reject, snapshot_under
+from emulator.faults import GpuError, Kill, Poison, Reject
+from emulator.faults.protocol import snapshot_under
 from emulator.media import Segment
 from emulator.protocol import actions, script
 from emulator.protocol.messages import MediaInit, ServerMessage, client_id_in, encode, type_in, type_of
@@ -303,7 +304,8 @@ class Conversation:
     # Faults
 
     async def _strike(self, point: Point, segment: int | None = None, prompt: str = "") -> tuple[Fault, ...]:
-        """The faults that struck here have been suffered."""
+        """The faults that struck here have been suffered, once nobody holds the replica at this point."""
+        await self._premises.pass_by(point, self._connection, self._session)
         struck = self._struck(point, segment, prompt)
         for fault in struck:
             await self._suffer(fault)
@@ -342,7 +344,7 @@ class Conversation:
             case GpuError(retryable=retryable):
                 await self._send(script.failure(retryable=retryable).message)
                 await self._say_nothing_more()
-            case Crash() | Poison():
+            case Kill() | Poison():
                 self._premises.crash()
                 await self._say_nothing_more()
             case _:

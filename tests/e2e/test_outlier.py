@@ -87,7 +87,7 @@ async def test_a_poisonous_opening_takes_two_replicas_and_no_more(tmp_path: Path
     async with EmulatorProcess(tmp_path, *REAL, replicas=4) as emulator:
         async with GatewayProcess(tmp_path, emulator.settings(), settings=STRICT) as gateway:
             for name in emulator.urls:
-                await emulator.arm(name, "crash", point="init")
+                await emulator.arm(name, "kill", point="init")
             assert_lost(await live(gateway.ws, PROMPTS), retryable=False)
             await eventually(lambda: _dead(emulator, 2), "two replicas died")
             assert await ejected(gateway) == set()

@@ -56,9 +56,9 @@ LOSSES: list[tuple[str, dict[str, Any]]] = [
     ("abort", {"point": "segment", "segment": 2}),
     ("reset", {"point": "segment_end", "segment": 1}),
     ("reset", {"point": "snapshot"}),
-    ("crash", {"point": "segment", "segment": 1}),
-    ("crash", {"point": "segment_end", "segment": 1}),
-    ("crash", {"point": "snapshot"}),
+    ("kill", {"point": "segment", "segment": 1}),
+    ("kill", {"point": "segment_end", "segment": 1}),
+    ("kill", {"point": "snapshot"}),
     ("close", {"point": "segment", "segment": 1, "code": 1011, "reason": "worker gone"}),
     ("close", {"point": "segment", "segment": 1, "code": 1012, "reason": "restarting"}),
     ("close", {"point": "segment_end", "segment": 1, "code": 1001, "reason": "going_away"}),
@@ -95,7 +95,7 @@ async def test_a_segment_that_the_client_has_is_not_made_for_it_again(tmp_path: 
     async with EmulatorProcess(tmp_path, *REAL, *FAST) as emulator:
         every_third: dict[str, object] = {"session__snapshot_every": 3}
         async with GatewayProcess(tmp_path, emulator.in_order(), settings=every_third) as gateway:
-            await emulator.arm("a", "crash", point="segment", segment=5)
+            await emulator.arm("a", "kill", point="segment", segment=5)
             asked = [Prompt(f"scene {number}", seed=number) for number in range(8)]
             story = await live(gateway.ws, asked)
     assert_undisturbed(story, asked)
@@ -110,8 +110,8 @@ async def test_a_segment_that_the_client_has_is_not_made_for_it_again(tmp_path: 
 async def test_two_losses_in_a_row_are_one_resume_for_the_client(tmp_path: Path) -> None:
     async with EmulatorProcess(tmp_path, *REAL, *FAST) as emulator:
         async with GatewayProcess(tmp_path, emulator.in_order()) as gateway:
-            await emulator.arm("a", "crash", point="segment", segment=1)
-            await emulator.arm("b", "crash", point="init")
+            await emulator.arm("a", "kill", point="segment", segment=1)
+            await emulator.arm("b", "kill", point="init")
             story = await live(gateway.ws, PROMPTS)
     assert_undisturbed(story, PROMPTS)
     assert resumes(story) == [(1, "c")]
@@ -121,7 +121,7 @@ async def test_every_replica_may_be_lost_once(tmp_path: Path) -> None:
     async with EmulatorProcess(tmp_path, *REAL, *FAST) as emulator:
         async with GatewayProcess(tmp_path, emulator.in_order()) as gateway:
             # A session that comes from another replica counts its segments anew.
-            await emulator.arm("a", "crash", point="segment", segment=1)
+            await emulator.arm("a", "kill", point="segment", segment=1)
             await emulator.arm("b", "gpu_error", point="segment", segment=1)
             story = await live(gateway.ws, PROMPTS)
     assert_undisturbed(story, PROMPTS)
@@ -133,7 +133,7 @@ async def test_the_last_replica_lost_is_told_so(tmp_path: Path, replicas: int) -
     async with EmulatorProcess(tmp_path, *REAL, *FAST, replicas=replicas) as emulator:
         async with GatewayProcess(tmp_path, emulator.in_order()) as gateway:
             for name in emulator.urls:
-                await emulator.arm(name, "crash", point="segment_end", segment=1)
+                await emulator.arm(name, "kill", point="segment_end", segment=1)
             story = await live(gateway.ws, [Prompt(f"scene {number}") for number in range(9)])
             await gateway.until_no_sessions()
     assert_lost(story)
@@ -145,8 +145,8 @@ async def test_resume_attempts_bound_the_losses_in_a_row(tmp_path: Path) -> None
     once: dict[str, object] = {"session__resume_attempts": 1}
     async with EmulatorProcess(tmp_path, *REAL, *FAST) as emulator:
         async with GatewayProcess(tmp_path, emulator.in_order(), settings=once) as gateway:
-            await emulator.arm("a", "crash", point="segment", segment=1)
-            await emulator.arm("b", "crash", point="init")
+            await emulator.arm("a", "kill", point="segment", segment=1)
+            await emulator.arm("b", "kill", point="init")
             assert_lost(await live(gateway.ws, PROMPTS))
             assert (await emulator.sessions_total())["c"] == 0
 
@@ -156,7 +156,7 @@ async def test_without_resume_a_lost_replica_ends_the_session(tmp_path: Path, pr
     off: dict[str, object] = {"session__protocol": protocol, "session__resume": False}
     async with EmulatorProcess(tmp_path, *REAL, *FAST) as emulator:
         async with GatewayProcess(tmp_path, emulator.in_order(), settings=off) as gateway:
-            await emulator.arm("a", "crash", point="segment", segment=1)
+            await emulator.arm("a", "kill", point="segment", segment=1)
             story = await live(gateway.ws, PROMPTS)
             if protocol == "streaming":
                 assert_lost(story)
@@ -276,7 +276,7 @@ async def _take_away(way: str, emulator: EmulatorProcess, name: str) -> None:
         case "pause":
             await emulator.pause(name)
         case _:
-            await emulator.arm(name, way, point="segment", times=1)
+            await emulator.arm(name, "kill", point="segment", times=1)
 
 
 async def _bring_back(way: str, emulator: EmulatorProcess, name: str) -> None:
@@ -284,7 +284,7 @@ async def _bring_back(way: str, emulator: EmulatorProcess, name: str) -> None:
         await emulator.resume(name)
         return
     if way == "crash":
-        await emulator.lift(name, way)
+        await emulator.lift(name, "kill")
     await emulator.restart(name)
 
 

@@ -83,7 +83,7 @@ async def test_a_paused_session_stays_paused_where_it_goes(tmp_path: Path) -> No
     assert resumes(session.story) == [(1, "b")]
 
 
-@pytest.mark.parametrize("way", ["crash", "gpu_error", "reset"])
+@pytest.mark.parametrize("way", ["kill", "gpu_error", "reset"])
 async def test_a_clients_own_question_is_answered_wherever_the_session_goes(tmp_path: Path, way: str) -> None:
     steps: list[Step] = [PROMPTS[0], Snapshot(), PROMPTS[1], Snapshot(), Snapshot(), PROMPTS[2], Snapshot()]
     async with EmulatorProcess(tmp_path, "--isolate", "process", *FAST) as emulator:

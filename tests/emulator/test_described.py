@@ -6,7 +6,7 @@ import pytest
 
 from emulator.described import field_docs, summary
 from emulator.faults import CATALOGUE
-from emulator.faults.session import Stall
+from emulator.faults import Stall
 
 
 @dataclass
