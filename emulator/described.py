@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
+import re
 import sys
 import textwrap
 from collections.abc import Mapping
@@ -28,6 +29,11 @@ def field_docs(kind: type) -> Mapping[str, str]:
 def summary(kind: type) -> str:
     """The class's docstring in one line; "" without one."""
     return " ".join((kind.__dict__.get("__doc__") or "").split())
+
+
+def in_json(text: str) -> str:
+    """`text` for those who read JSON."""
+    return re.sub(r"\bNone\b", "null", text)
 
 
 @cache

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from emulator import console
 from emulator.cli import values
-from emulator.control import ControlServer
+from emulator.control.server import ControlServer
 from emulator.events import Event
 from emulator.farm import Farm, PortBusy
 from emulator.faults import Flaky, Latency, Refuse

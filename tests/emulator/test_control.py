@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from emulator.control import ControlServer
+from emulator.control.server import ControlServer
 from emulator.events import KINDS
 from emulator.farm import Farm
 from emulator.faults import CATALOGUE
@@ -62,8 +62,8 @@ async def test_every_fault_can_be_armed_with_its_defaults(api: httpx.AsyncClient
     [
         ("GET", "/replicas/zz", None, 404, "there are: a, b"),
         ("PUT", "/replicas/zz/faults/stall", None, 404, "there are: a, b"),
-        ("PUT", "/replicas/a/faults/stahl", None, 404, "there are: refuse, health_status"),
-        ("DELETE", "/replicas/a/faults/stahl", None, 404, "there are: refuse, health_status"),
+        ("PUT", "/replicas/a/faults/stahl", None, 404, "there are: refuse, "),
+        ("DELETE", "/replicas/a/faults/stahl", None, 404, "there are: refuse, "),
         ("PUT", "/replicas/a/faults/stall", {"secs": 1}, 400, "its fields: probability"),
         ("PUT", "/replicas/a/faults/close", {"code": 1006}, 400, "code may be"),
         ("PUT", "/replicas/a/faults/stall", [1], 400, "must be a JSON object"),
@@ -128,7 +128,11 @@ async def test_events_show_what_a_replica_saw(api: httpx.AsyncClient, farm: Farm
 async def test_the_catalogues_are_served(api: httpx.AsyncClient) -> None:
     served = (await api.get("/faults")).json()
     assert list(served) == list(CATALOGUE)
-    assert served["stall"]["fields"]["seconds"] == {"type": "float | None", "default": None}
+    assert served["stall"]["fields"]["seconds"] == {
+        "type": "float | None",
+        "default": None,
+        "means": "How long; null for until the client leaves or the fault is lifted.",
+    }
     assert (await api.get("/events/kinds")).json() == dict(KINDS)
 
 

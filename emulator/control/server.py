@@ -1,0 +1,76 @@
+"""Serves the control API on a listening socket inside the running event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+
+from emulator.control.app import build_control
+from emulator.control.feed import Feed
+from emulator.control.sessions import Sessions
+from emulator.farm import Farm
+
+GOODBYE_SECONDS = 1
+"""How long requests may take to end once the server stops; those that wait for events end at once."""
+
+
+class ControlServer:
+    """`run` serves until `stop`. Of the sessions it knows those that begin after it was made."""
+
+    def __init__(self, farm: Farm, listening: socket.socket) -> None:
+        self._listening = listening
+        self._feed = Feed(farm.log)
+        self._sessions = Sessions()
+        self._unsubscribe = farm.log.subscribe(self._sessions.take)
+        self._server = _QuietServer(
+            uvicorn.Config(
+                build_control(farm, self._feed, self._sessions),
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                ws="none",
+                timeout_graceful_shutdown=GOODBYE_SECONDS,
+            )
+        )
+
+    @property
+    def url(self) -> str:
+        host, port = self._listening.getsockname()[:2]
+        return f"http://{host}:{port}"
+
+    async def wait_until_up(self) -> None:
+        """Requests are answered."""
+        await self._server.up.wait()
+
+    async def run(self) -> None:
+        """Serve until told to stop."""
+        try:
+            await self._server.serve(sockets=[self._listening])
+        finally:
+            self._feed.close()
+            self._unsubscribe()
+
+    def stop(self) -> None:
+        """`run` returns soon; whoever waits for events gets an answer at once."""
+        self._feed.close()
+        self._server.should_exit = True
+
+
+class _QuietServer(uvicorn.Server):
+    """Leaves the signals to whoever owns the process, and tells when it has started."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.up.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
