@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr
+from pydantic import BeforeValidator, Discriminator, Field, StrictBool, StrictInt, StrictStr, Tag
 
 from emulator.scenario.values import Duration, HowMany, Part, Pattern, Word
 from emulator.scenario.when import ReplicaStatus
@@ -21,6 +21,16 @@ def _listed(written: object) -> object:
 
 OneOrMore = Annotated[tuple[ItemT, ...], BeforeValidator(_listed, json_schema_input_type=ItemT | list[ItemT])]
 """One value, or a list of those that are all right."""
+NoneOr = Annotated[
+    Annotated[Literal["none"], Tag("(text)")] | Annotated[ItemT, Tag("(more)")],
+    Discriminator(lambda written: "(text)" if isinstance(written, str) else "(more)"),
+]
+"""The word `none`, or more than that."""
+AllOr = Annotated[
+    Annotated[Literal["all"], Tag("(all)")] | Annotated[ItemT, Tag("(more)")],
+    Discriminator(lambda written: "(all)" if written == "all" else "(more)"),
+]
+"""The word `all`, or something else."""
 
 
 class Close(Part):
@@ -52,6 +62,15 @@ def _errors_from(written: object) -> object:
     return written
 
 
+AnyErrors = Annotated[
+    Annotated[Literal["none", "some"], Tag("(text)")]
+    | Annotated[
+        Errors, BeforeValidator(_errors_from, json_schema_input_type=list[Word] | Errors), Tag("(more)")
+    ],
+    Discriminator(lambda written: "(text)" if isinstance(written, str) else "(more)"),
+]
+
+
 class OfSession(Part):
     """What is expected of each session that a pattern fits. What is left out is not looked at."""
 
@@ -59,7 +78,7 @@ class OfSession(Part):
     """So many of the sessions that fit have to meet all of the rest; left out is every one."""
     opened: StrictBool | None = None
     """Its upgrade was accepted (in the end, where it reconnects)."""
-    refused: Literal["none"] | Annotated[OneOrMore[HttpStatus], Field(min_length=1)] | None = None
+    refused: NoneOr[Annotated[OneOrMore[HttpStatus], Field(min_length=1)]] | None = None
     """An upgrade was refused with this HTTP status (or one of these); `none`: no upgrade was refused."""
     connects: HowMany | None = None
     """Upgrades that it tried, the first included."""
@@ -69,7 +88,7 @@ class OfSession(Part):
     """Text messages by their `type`; `binary` are the binary ones, `other` those without a type."""
     order: tuple[Word, ...] = ()
     """Types that came in this order, whatever came between them."""
-    segments: Literal["all"] | HowMany | None = None
+    segments: AllOr[HowMany] | None = None
     """Complete segments; `all`: as many as it asked for."""
     gaps: Literal["none"] | None = None
     """`none`: complete segments are numbered 0, 1, 2 and so on, each number once, in every connection."""
@@ -77,16 +96,12 @@ class OfSession(Part):
     """`undisturbed`: each complete segment has the very bytes that a session without faults gets."""
     resumed: HowMany | None = None
     """Messages `session_resumed`."""
-    errors: (
-        Literal["none", "some"]
-        | Annotated[Errors, BeforeValidator(_errors_from, json_schema_input_type=list[Word] | Errors)]
-        | None
-    ) = None
+    errors: AnyErrors | None = None
     """Messages `error`: `none`, `some`, a list of the codes that came (and no others did), or how many of
     each code (and none of others)."""
     retryable: StrictBool | None = None
     """What every `error` said of another attempt."""
-    close: Literal["none"] | AnyClose | None = None
+    close: NoneOr[AnyClose] | None = None
     """How it ended (the last connection); `none`: not before the play was over, or not by the other side."""
     served_by: tuple[Pattern, ...] | None = None
     """The replicas that opened it, one after the other, by name or pattern."""
@@ -125,7 +140,7 @@ class OfReplica(Part):
     """How often each fault took its turn, by the fault's name: that the failure happened at all."""
     saw: dict[Word, HowMany] = Field(default_factory=dict)
     """Events of its log, by kind."""
-    closes: dict[CloseCode, HowMany] = Field(default_factory=dict)
+    closes: dict[Annotated[int, Field(ge=1000, le=4999)], HowMany] = Field(default_factory=dict)
     """Close frames that it got, by code."""
     headers: dict[Word, StrictStr | None] = Field(default_factory=dict)
     """Of every upgrade that it got: the value, a pattern (`*` is any), or null for none such."""
@@ -149,7 +164,7 @@ class StatusCheck(Part):
 class OfGateway(Part):
     """What is expected of the gateway's process, which the runner has to have started itself."""
 
-    exit: Literal["none"] | Annotated[StrictInt, Field(ge=-64, le=255)] = "none"
+    exit: NoneOr[Annotated[StrictInt, Field(ge=-64, le=255)]] = "none"
     """Its exit status (a signal's is negative); `none`: it runs until the end of the play. Without this
     section it is held to `none`."""
     within: Duration = 10.0

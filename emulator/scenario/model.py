@@ -11,7 +11,7 @@ from emulator.scenario.expectations import Expectations
 from emulator.scenario.sessions import Sessions
 from emulator.scenario.stage import NEEDS, Gateway, Need, Replicas
 from emulator.scenario.timeline import Step
-from emulator.scenario.values import Duration, Part
+from emulator.scenario.values import FILE_NAME, LINE, Duration, Part
 from emulator.scenario.when import StatusWhen
 
 DEFAULT_DEADLINE_SECONDS = 60.0
@@ -20,9 +20,9 @@ DEFAULT_DEADLINE_SECONDS = 60.0
 class Scenario(Part):
     """One failure, played and judged."""
 
-    name: Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")] = "scenario"
+    name: Annotated[StrictStr, Field(pattern=FILE_NAME)] = "scenario"
     """In verdicts and reports; left out is the file's name."""
-    description: Annotated[StrictStr, Field(max_length=300, pattern=r"^[^\n]*\n?$")] = ""
+    description: Annotated[StrictStr, Field(max_length=300, pattern=LINE)] = ""
     """What fails and what is expected, in one line."""
     seed: Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)] = 0
     """Of everything random. The same seed gives the same trace."""

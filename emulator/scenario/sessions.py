@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Discriminator,
     Field,
@@ -16,8 +17,9 @@ from pydantic import (
     model_validator,
 )
 
+from emulator.faults.session import NEVER_SENT
 from emulator.protocol.messages import PromptSource
-from emulator.scenario.values import Duration, Headers, Name, Part, Plain, Word
+from emulator.scenario.values import URL_PATH, URL_QUERY, Duration, Headers, Name, Part, Word
 from emulator.scenario.when import AnyWhen
 
 MOST_SESSIONS = 5000
@@ -44,7 +46,10 @@ class Prompt(Part):
 class Say(Part):
     """A message as it stands: a mapping is sent as JSON, text as it is. Nothing is waited for."""
 
-    send: dict[str, Plain] | StrictStr
+    send: Annotated[
+        Annotated[StrictStr, Tag("(text)")] | Annotated[dict[str, Any], Tag("(mapping)")],
+        Discriminator(lambda written: "(text)" if isinstance(written, str) else "(mapping)"),
+    ]
     """The message."""
 
 
@@ -64,7 +69,7 @@ class Wait(Part):
 
 Line = Prompt | Say | Binary | Wait
 """One line of a session's script."""
-_KEYS: Mapping[str, str] = {"prompt": "prompt", "send": "send", "binary_bytes": "binary", "wait": "wait"}
+_KEYS: Mapping[str, str] = {"prompt": "Prompt", "send": "Say", "binary_bytes": "Binary", "wait": "Wait"}
 
 
 def _line_from(written: object) -> object:
@@ -73,15 +78,15 @@ def _line_from(written: object) -> object:
 
 def _kind_of(written: object) -> str | None:
     if isinstance(written, Mapping):
-        return next((kind for key, kind in _KEYS.items() if key in written), None)
-    return type(written).__name__.lower().replace("say", "send")
+        return next((f"({kind})" for key, kind in _KEYS.items() if key in written), None)
+    return f"({type(written).__name__})" if isinstance(written, Part) else None
 
 
 _AnyLine = Annotated[
-    Annotated[Prompt, Tag("prompt")]
-    | Annotated[Say, Tag("send")]
-    | Annotated[Binary, Tag("binary")]
-    | Annotated[Wait, Tag("wait")],
+    Annotated[Prompt, Tag("(Prompt)")]
+    | Annotated[Say, Tag("(Say)")]
+    | Annotated[Binary, Tag("(Binary)")]
+    | Annotated[Wait, Tag("(Wait)")],
     Discriminator(
         _kind_of,
         custom_error_type="line",
@@ -136,6 +141,12 @@ def _read_from(written: object) -> object:
     return {"how": written} if isinstance(written, str) else written
 
 
+def _sendable(code: int) -> int:
+    if code in NEVER_SENT or 1015 < code < 3000:
+        raise ValueError(f"should be a code that may be sent: 1000, 1001, 1011 or 3000 to 4999, not {code}")
+    return code
+
+
 class Sessions(Part):
     """One driven session, or several that are alike."""
 
@@ -150,15 +161,15 @@ class Sessions(Part):
     together: StrictBool = False
     """They open without waiting for one another. Otherwise each opens only when the one before has been
     refused, or closed, or has heard its first message."""
-    path: Annotated[StrictStr, Field(pattern=r"^/[\x21-\x7e]*$")] = "/v1/stream"
+    path: Annotated[StrictStr, Field(pattern=URL_PATH)] = "/v1/stream"
     """Of the upgrade."""
-    query: Annotated[StrictStr, Field(pattern=r"^[\x21-\x7e]*$")] = ""
+    query: Annotated[StrictStr, Field(pattern=URL_QUERY)] = ""
     """Of the upgrade, without the question mark."""
     headers: Headers = Field(default_factory=dict)
     """Of the upgrade, beside those of a WebSocket client."""
     subprotocols: tuple[Word, ...] = ()
     """That it offers, best first."""
-    init: dict[str, Plain] | None = Field(default_factory=dict)
+    init: dict[str, Any] | None = Field(default_factory=dict)
     """Fields of its `session_init_v2`, such as `{client_id: x}`; null sends none."""
     prompts: Lines = Field(default=(Prompt(prompt="prompt 1"),), json_schema_extra={"default": 1})
     """What it asks for, one after the other: texts, a number of them, or mappings with `prompt` and other
@@ -173,12 +184,21 @@ class Sessions(Part):
         BeforeValidator(_read_from, json_schema_input_type=Literal["normal", "slow", "stopped"] | Read),
     ] = Read()
     """How it reads: `normal`, `slow`, `stopped`, or a mapping."""
-    reconnect: Reconnect | None = None
+    reconnect: (
+        Annotated[
+            Reconnect,
+            BeforeValidator(
+                lambda written: {"times": written} if isinstance(written, int) else written,
+                json_schema_input_type=Annotated[int, Field(ge=0, le=1000)] | Reconnect,
+            ),
+        ]
+        | None
+    ) = None
     """What it does when its session breaks; left out is nothing."""
     then: Literal["close", "leave", "stay"] = "close"
     """When its script is through: it closes in order, it cuts the connection, or it stays until all others
     are through (and closes then)."""
-    code: Annotated[StrictInt, Field(ge=1000, le=4999)] = 1000
+    code: Annotated[StrictInt, AfterValidator(_sendable), Field(ge=1000, le=4999)] = 1000
     """Of its own close."""
     reason: Annotated[StrictStr, Field(max_length=123)] = ""
     """Of its own close."""

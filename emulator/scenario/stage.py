@@ -10,7 +10,7 @@ from emulator.faults import Fault
 from emulator.protocol.script import MAX_STEPS, Generation
 from emulator.replica.spec import names_of
 from emulator.scenario.faults import Faults
-from emulator.scenario.values import Duration, Part, Pattern, Plain, Word, matching
+from emulator.scenario.values import VARIABLE, Duration, Part, Pattern, Word, matching
 
 MOST_REPLICAS = 500
 MOST_CHUNK_BYTES = 64 * 1024 * 1024
@@ -51,7 +51,7 @@ class _Traits(Part):
     """Between its own pings (20)."""
     ping_timeout: Annotated[Duration, Field(gt=0)] | None = None
     """Without any sign of life for this long after a ping, it closes the session (20)."""
-    gateway: dict[str, Plain] | None = None
+    gateway: dict[str, Any] | None = None
     """More keys of its entry in GATEWAY_ROUTER__REPLICAS, beside url, name and max_sessions, such as
     `{primary: true}`; they win. `max_sessions` is the capacity unless it is given here."""
     faults: Faults = Faults()
@@ -142,9 +142,7 @@ class Replicas(_Traits):
 class Gateway(Part):
     """The gateway before the replicas. The environment is for `--start-gateway` only."""
 
-    environment: dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], Plain] = Field(
-        default_factory=dict
-    )
+    environment: dict[Annotated[str, StringConstraints(pattern=VARIABLE)], Any] = Field(default_factory=dict)
     """Variables for its process; lists and mappings become JSON, true and false stay so."""
     needs: tuple[Need, ...] = ()
     """What a gateway has to be able to do, beside what follows from the rest of the scenario."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import BeforeValidator, Field, model_validator
 
 from emulator.faults import CATALOGUE
-from emulator.scenario.faults import FaultAction, FaultsByName
+from emulator.scenario.faults import FaultAction
 from emulator.scenario.values import Duration, Part, Patterns
 from emulator.scenario.when import AnyWhen
 
@@ -87,7 +87,7 @@ def _signalled(written: object) -> object:
     return {"signal": written} if isinstance(written, str) else written
 
 
-Action = Kill | Restart | Pause | Resume | FaultsByName | Lift | Reset | Signal | Client
+Action = Kill | Restart | Pause | Resume | FaultAction | Lift | Reset | Signal | Client
 """What a step can do."""
 
 
@@ -132,10 +132,11 @@ class Step(Part):
     @property
     def actions(self) -> tuple[Action, ...]:
         """In the order in which they are done."""
-        return tuple(self._actions())
+        return tuple(action for action, _ in self.named_actions())
 
-    def _actions(self) -> Iterator[Action]:
+    def named_actions(self) -> Iterator[tuple[Action, str]]:
+        """The actions, each with its key."""
         for name in type(self).model_fields:
             value: Any = getattr(self, name)
             if name not in ("at", "when") and value is not None:
-                yield value
+                yield value, name

@@ -8,14 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    StrictBool,
     StrictInt,
     StrictStr,
     StringConstraints,
@@ -48,10 +47,10 @@ def seconds_in(written: object) -> float:
         seconds = float(found[1]) * UNITS[found[2]]
     if seconds is None:
         raise ValueError(
-            f"should be a duration such as 2s, 300ms or 1m, or a number of seconds{_but(written)}"
+            f"should be a duration such as 2s, 300ms or 1m, or a number of seconds{but(written)}"
         )
     if not 0 <= seconds <= LONGEST_SECONDS:
-        raise ValueError(f"should be a duration from 0 to {LONGEST_SECONDS:g} seconds{_but(written)}")
+        raise ValueError(f"should be a duration from 0 to {LONGEST_SECONDS:g} seconds{but(written)}")
     return seconds
 
 
@@ -123,7 +122,7 @@ def _count_from(written: object) -> object:
             return written
         case _:
             pass
-    raise ValueError(f"should be a number, none, some, or a mapping with at_least and at_most{_but(written)}")
+    raise ValueError(f"should be a number, none, some, or a mapping with at_least and at_most{but(written)}")
 
 
 HowMany = Annotated[
@@ -142,7 +141,29 @@ def _listed(written: object) -> object:
     return tuple(written) if isinstance(written, list) else (written,)
 
 
-Pattern = Annotated[StrictStr, StringConstraints(pattern=r"^[A-Za-z0-9_.*?\[\]!-]{1,64}$")]
+_PATTERN = r"^[A-Za-z0-9_.*?\[\]!-]{1,64}$"
+_NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,39}$"
+_HEADER = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$"
+_HEADER_VALUE = r"^[\t\x20-\x7e]*$"
+FILE_NAME = r"^[a-z0-9][a-z0-9_.-]{0,63}$"
+LINE = r"^[^\n]*\n?$"
+URL_PATH = r"^/[\x21-\x3e\x40-\x7e]*$"
+URL_QUERY = r"^[\x21-\x22\x24-\x7e]*$"
+VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
+PATTERN_WORDS: Mapping[str, str] = {
+    _PATTERN: "a name, or a pattern of names such as s* or [ab]",
+    _NAME: "a name of letters, digits, - and _ that begins with a letter",
+    _HEADER: "the name of a header",
+    _HEADER_VALUE: "the value of a header: ASCII without line breaks",
+    FILE_NAME: "a name of small letters, digits, -, _ and . that begins with a letter or a digit",
+    LINE: "one line",
+    URL_PATH: "a path that begins with a slash, without a query",
+    URL_QUERY: "a query as it stands in a URL, such as room=1&level=2",
+    VARIABLE: "the name of an environment variable",
+}
+"""What texts are that have to match a pattern."""
+
+Pattern = Annotated[StrictStr, StringConstraints(pattern=_PATTERN)]
 """A name, or a pattern of names: `s1`, `s*`, `[ab]`."""
 Patterns = Annotated[
     tuple[Pattern, ...],
@@ -150,24 +171,14 @@ Patterns = Annotated[
     BeforeValidator(_listed, json_schema_input_type=Pattern | list[Pattern]),
 ]
 """One pattern, or a list of them."""
-Name = Annotated[StrictStr, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}$")]
+Name = Annotated[StrictStr, StringConstraints(pattern=_NAME)]
 """Of a session."""
 Word = Annotated[StrictStr, StringConstraints(min_length=1, max_length=200)]
 Headers = dict[
-    Annotated[StrictStr, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")],
-    Annotated[StrictStr, StringConstraints(pattern=r"^[\t\x20-\x7e]*$", max_length=8000)],
+    Annotated[StrictStr, StringConstraints(pattern=_HEADER)],
+    Annotated[StrictStr, StringConstraints(pattern=_HEADER_VALUE, max_length=8000)],
 ]
 """HTTP headers, as they are sent."""
-Plain = (
-    StrictBool
-    | StrictInt
-    | Annotated[float, Field(strict=True)]
-    | StrictStr
-    | list[Any]
-    | dict[str, Any]
-    | None
-)
-"""Any value of JSON."""
 
 
 def matching(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
@@ -176,7 +187,8 @@ def matching(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
     return [name for name in names if any(fnmatchcase(name, pattern) for pattern in wanted)]
 
 
-def _but(written: object) -> str:
+def but(written: object) -> str:
+    """`, not X` for what was written instead, short; empty for what is too long to show."""
     match written:
         case None:
             return ", not null"

@@ -91,24 +91,20 @@ class StatusWhen(Part):
 When = ReplicaWhen | ClientWhen | StatusWhen
 
 
+_KEYS: Mapping[str, str] = {"status": "StatusWhen", "replica": "ReplicaWhen", "session": "ClientWhen"}
+"""By the key that tells; a replica's event may name a session too."""
+
+
 def _kind_of(written: object) -> str | None:
     if isinstance(written, Mapping):
-        return next((key for key in ("status", "replica", "session") if key in written), None)
-    match written:
-        case StatusWhen():
-            return "status"
-        case ReplicaWhen():
-            return "replica"
-        case ClientWhen():
-            return "session"
-        case _:
-            return None
+        return next((f"({kind})" for key, kind in _KEYS.items() if key in written), None)
+    return f"({type(written).__name__})" if isinstance(written, Part) else None
 
 
 AnyWhen = Annotated[
-    Annotated[ReplicaWhen, Tag("replica")]
-    | Annotated[ClientWhen, Tag("session")]
-    | Annotated[StatusWhen, Tag("status")],
+    Annotated[ReplicaWhen, Tag("(ReplicaWhen)")]
+    | Annotated[ClientWhen, Tag("(ClientWhen)")]
+    | Annotated[StatusWhen, Tag("(StatusWhen)")],
     Discriminator(
         _kind_of,
         custom_error_type="when",
