@@ -36,6 +36,7 @@ KINDS: Mapping[str, str] = {
     "port_closed": "connects are refused",
     "fault_armed": "a fault stands, with its fields",
     "fault_lifted": "a fault stands no longer",
+    "point_reached": "a session is where somebody waits for it, and the replica stands still, with the point",
     "fault_struck": "a fault took its turn, with its name",
     "connection_opened": "a TCP connection, with the peer's address",
     "connection_closed": "a TCP connection ended",

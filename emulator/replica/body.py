@@ -51,6 +51,14 @@ class Body(Protocol):
         """It moves again. Idempotent."""
         ...
 
+    def watches_changed(self) -> None:
+        """The watches were changed."""
+        ...
+
+    def release(self, key: int) -> None:
+        """It stands still no longer for the watch `key`. Idempotent."""
+        ...
+
 
 class LocalBody:
     """A replica in this very event loop."""
@@ -59,6 +67,7 @@ class LocalBody:
         self, premises: Premises, tasks: asyncio.TaskGroup, on_death: Callable[[Body], None]
     ) -> None:
         """`on_death` is called when it dies without having been told to."""
+        self._premises = premises
         self._server = ReplicaServer(premises, tasks)
         self._tasks = tasks
         self._on_death = on_death
@@ -93,3 +102,10 @@ class LocalBody:
 
     def resume(self) -> None:
         self._server.resume()
+
+    def watches_changed(self) -> None:
+        # They are the very ones that its connections look at.
+        pass
+
+    def release(self, key: int) -> None:
+        self._premises.release(key)

@@ -25,6 +25,7 @@ from emulator.replica.board import Armed, Board
 from emulator.replica.premises import Counters, Premises
 from emulator.replica.server import ReplicaServer
 from emulator.replica.spec import ReplicaSpec
+from emulator.replica.watches import Watch, Watches
 
 PR_SET_PDEATHSIG = 1
 LINE_LIMIT_BYTES = 1024 * 1024
@@ -69,7 +70,10 @@ async def _live(first: dict[str, Any], commands: asyncio.StreamReader) -> None:
     counters = msgspec.convert(first["counters"], Counters)
     counters.sessions = 0
     spec = msgspec.convert(first["spec"], ReplicaSpec)
-    premises = Premises(spec, board, counters, _Teller(board, counters), crash=_crash)
+    watches = Watches()
+    _watch(first["watches"], watches)
+    teller = _Teller(board, counters, watches)
+    premises = Premises(spec, board, counters, teller, crash=_crash, watches=watches)
     async with asyncio.TaskGroup() as tasks:
         server = ReplicaServer(premises, tasks)
         await server.start()
@@ -81,6 +85,10 @@ async def _live(first: dict[str, Any], commands: asyncio.StreamReader) -> None:
                     if Flaky.name not in board.armed:
                         premises.refuse_until = 0.0
                     server.faults_changed()
+                case "watches":
+                    _watch(command["watches"], watches)
+                case "release":
+                    premises.release(command["key"])
                 case "settle":
                     await server.settle()
                     _say({"settled": command["number"]})
@@ -96,9 +104,10 @@ def _crash() -> None:
 class _Teller:
     """Records by telling the parent, with the counters as they are."""
 
-    def __init__(self, board: Board, counters: Counters) -> None:
+    def __init__(self, board: Board, counters: Counters, watches: Watches) -> None:
         self._board = board
         self._counters = counters
+        self._watches = watches
 
     def __call__(
         self,
@@ -110,7 +119,8 @@ class _Teller:
     ) -> None:
         event = {"kind": kind, "connection": connection, "session": session, "detail": detail or {}}
         struck = {name: entry.struck for name, entry in self._board.armed.items()}
-        _say({"event": event, "counters": asdict(self._counters), "struck": struck})
+        seen = {key: watch.seen for key, watch in self._watches.waiting.items()}
+        _say({"event": event, "counters": asdict(self._counters), "struck": struck, "watches": seen})
 
 
 def _copy(faults: list[dict[str, Any]], board: Board) -> None:
@@ -126,6 +136,15 @@ def _copy(faults: list[dict[str, Any]], board: Board) -> None:
             wanted[entry["name"]] = Armed(fault, entry["armed_at"], entry["struck"])
     board.armed.clear()
     board.armed.update(wanted)
+
+
+def _watch(waiting: list[dict[str, Any]], watches: Watches) -> None:
+    """The same watches wait as in the parent; those that waited before have counted what they saw."""
+    known = dict(watches.waiting)
+    watches.waiting.clear()
+    for entry in waiting:
+        watch = msgspec.convert(entry, Watch)
+        watches.set(known.get(watch.key, watch))
 
 
 async def _next(commands: asyncio.StreamReader) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ The server changes it, the connections read it; they report back through `record
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -13,9 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from emulator.faults import Warming
-from emulator.faults.fault import Draw
+from emulator.faults.fault import Draw, Point
 from emulator.replica.board import Board
 from emulator.replica.spec import ReplicaSpec
+from emulator.replica.watches import Watches
+
+SENT_SECONDS = 1.0
+"""How long a replica that stands still at a point waits for the other side to take what was sent."""
+HELD_SECONDS = 10.0
+"""How long it stands still when nobody tells it to go on."""
 
 
 class Record(Protocol):
@@ -44,6 +51,10 @@ class Counters:
     """Requests on health routes ever."""
 
 
+def _nothing() -> int:
+    return 0
+
+
 def _stay_alive() -> None:
     """What has no life yet cannot die."""
 
@@ -58,10 +69,18 @@ class Premises:
     record: Record
     crash: Callable[[], None] = _stay_alive
     """The replica dies at once, as by a kill. Whoever gives it a life sets this."""
+    watches: Watches = field(default_factory=Watches)
+    """Points at which it stands still; they outlive it."""
+    unsent_bytes: Callable[[], int] = _nothing
+    """Written to sessions, and not yet taken by the other side's kernel. Whoever has the connections sets
+    this."""
     refuse_until: float = 0.0
     """Monotonic seconds until which a flaky session has closed the port."""
     running: asyncio.Event = field(default_factory=asyncio.Event)
-    """Cleared while the replica is paused: nobody reads or writes then."""
+    """Cleared while the replica is paused or stands still at a point: nobody reads or writes then."""
+    paused: bool = False
+    held: set[int] = field(default_factory=set)
+    """Keys of the watches for which it stands still."""
     closing: bool = False
     """The server is stopping: sessions say goodbye."""
     ears: set[asyncio.Event] = field(default_factory=set)
@@ -73,6 +92,53 @@ class Premises:
     def now(self) -> float:
         """Monotonic seconds."""
         return time.monotonic()
+
+    def pause(self) -> None:
+        """Nobody reads or writes."""
+        self.paused = True
+        self.running.clear()
+
+    def resume(self) -> None:
+        """A pause is over."""
+        self.paused = False
+        self._go_on()
+
+    def release(self, key: int) -> None:
+        """It stands still no longer for the watch `key`."""
+        self.held.discard(key)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if not self.paused and not self.held:
+            self.running.set()
+
+    async def pass_by(self, point: Point, connection: int, session: int) -> None:
+        """Return once nobody wants the replica to stand still at this point.
+
+        While it does, nothing is read or written. What was sent before is with the other side by the time
+        that the event tells of it, as far as the other side takes anything.
+        """
+        if not self.watches.waiting or not (keys := self.watches.pass_by(point, session)):
+            return
+        self.held.update(keys)
+        self.running.clear()
+        await self._until_sent()
+        for key in keys:
+            detail = {"point": str(point), "watch": key}
+            self.record("point_reached", connection=connection, session=session, detail=detail)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HELD_SECONDS):
+                await self.running.wait()
+        self.held.difference_update(keys)
+        self._go_on()
+
+    async def _until_sent(self) -> None:
+        """The kernel tells nobody when it is through with sending: it has to be asked."""
+        deadline = self.now() + SENT_SECONDS
+        wait = 0.0
+        while self.unsent_bytes() and self.now() < deadline:
+            await asyncio.sleep(wait)
+            wait = 0.001
 
     def changed(self) -> None:
         """Everyone who waits looks again."""

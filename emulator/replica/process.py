@@ -78,6 +78,7 @@ class ProcessBody:
                 "spec": msgspec.to_builtins(self._premises.spec),
                 "faults": board_as_json(self._premises.board),
                 "counters": msgspec.to_builtins(self._premises.counters),
+                "watches": msgspec.to_builtins(list(self._premises.watches.waiting.values())),
             }
         )
         try:
@@ -137,6 +138,13 @@ class ProcessBody:
         self._paused = False
         self._signal(signal.SIGCONT)
 
+    def watches_changed(self) -> None:
+        watches = msgspec.to_builtins(list(self._premises.watches.waiting.values()))
+        self._tell({"do": "watches", "watches": watches})
+
+    def release(self, key: int) -> None:
+        self._tell({"do": "release", "key": key})
+
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -176,8 +184,13 @@ class ProcessBody:
         for name, struck in said.get("struck", {}).items():
             if name in self._premises.board.armed:
                 self._premises.board.armed[name].struck = struck
+        for key, seen in said.get("watches", {}).items():
+            if (watch := self._premises.watches.waiting.get(int(key))) is not None:
+                watch.seen = seen
         if "event" in said:
             event = said["event"]
+            if event["kind"] == "point_reached":
+                self._premises.watches.drop(event["detail"]["watch"])
             self._premises.record(
                 event["kind"],
                 connection=event["connection"],

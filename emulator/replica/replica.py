@@ -19,6 +19,7 @@ from emulator.replica.board import Board
 from emulator.replica.body import Body, ChildFailed
 from emulator.replica.premises import Counters, Premises
 from emulator.replica.spec import ReplicaSpec
+from emulator.replica.watches import Watch
 
 logger = logging.getLogger("emulator")
 
@@ -151,6 +152,22 @@ class Replica:
         if self._body is not None:
             self._body.faults_changed()
 
+    # Standing still
+
+    def watch(self, watch: Watch) -> None:
+        """It will stand still at the watch's point, and tell by an event `point_reached`; `release` it
+        then."""
+        self._premises.watches.set(watch)
+        if self._body is not None:
+            self._body.watches_changed()
+
+    def release(self, key: int) -> None:
+        """It does not stand still for the watch of that key, neither now nor later."""
+        self._premises.watches.drop(key)
+        if self._body is not None:
+            self._body.watches_changed()
+            self._body.release(key)
+
     # Life
 
     async def run(self) -> None:
@@ -183,7 +200,10 @@ class Replica:
                 return
             if warming_seconds > 0:
                 self.set_fault(Warming(for_seconds=warming_seconds))
-            self._premises = Premises(self.spec, self._premises.board, self._premises.counters, self._record)
+            before = self._premises
+            self._premises = Premises(
+                self.spec, before.board, before.counters, self._record, watches=before.watches
+            )
             self._body = self._make_body(self._premises, self._died)
             self._is_port_open = False
             try:

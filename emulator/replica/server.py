@@ -66,11 +66,15 @@ class ReplicaServer:
         self._dead = False
         self._retry_at = 0.0
         self._following = asyncio.Lock()
+        premises.unsent_bytes = self._unsent_bytes
 
     @property
     def connections(self) -> int:
         """TCP connections open now."""
         return len(self._open)
+
+    def _unsent_bytes(self) -> int:
+        return sum(wire.unsent_bytes for wire, _ in self._open.values() if wire.in_session)
 
     @property
     def is_listening(self) -> bool:
@@ -96,11 +100,11 @@ class ReplicaServer:
     def pause(self) -> None:
         """Nothing is read or written, as if the process were stopped; connects are taken, as a kernel
         does."""
-        self._premises.running.clear()
+        self._premises.pause()
 
     def resume(self) -> None:
         """It goes on."""
-        self._premises.running.set()
+        self._premises.resume()
         self._premises.changed()
 
     async def kill(self) -> None:

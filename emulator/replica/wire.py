@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import socket
 import struct
+import sys
+import termios
 from collections.abc import Sequence
 
 READ_BYTES = 65536
@@ -31,6 +34,17 @@ class Wire:
         """host:port of the other side."""
         name = self._writer.get_extra_info("peername")
         return f"{name[0]}:{name[1]}" if name else "gone"
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Written, and not yet taken by the other side's kernel; 0 once the connection is gone."""
+        raw: socket.socket | None = self._writer.get_extra_info("socket")
+        if raw is None or raw.fileno() < 0:
+            return 0
+        queued = bytearray(4)
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(raw.fileno(), termios.TIOCOUTQ, queued)
+        return self._writer.transport.get_write_buffer_size() + int.from_bytes(queued, sys.byteorder)
 
     async def read(self) -> bytes:
         """The next bytes; empty once the other side has ended or the connection is lost. Cancel-safe."""
