@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from emulator.faults.session import NEVER_SENT
+from emulator.faults.ending import NEVER_SENT
 from emulator.protocol.messages import PromptSource
 from emulator.scenario.values import URL_PATH, URL_QUERY, Duration, Headers, Name, Part, Word
 from emulator.scenario.when import AnyWhen
