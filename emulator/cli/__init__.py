@@ -23,5 +23,21 @@ def _serve(words: Sequence[str]) -> int:
     return serve.main(words)
 
 
-COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {"serve": _serve}
+def _validate(words: Sequence[str]) -> int:
+    from emulator.cli import scenarios
+
+    return scenarios.validate(words)
+
+
+def _list(words: Sequence[str]) -> int:
+    from emulator.cli import scenarios
+
+    return scenarios.list_scenarios(words)
+
+
+COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
+    "serve": _serve,
+    "validate": _validate,
+    "list": _list,
+}
 """By the first argument."""

@@ -179,6 +179,14 @@ def _stand_in(section: str, index: int) -> dict[str, Any]:
     return {"name": f"stand-in-{index}"} if section == "sessions" else {"at": 0, "reset": "*"}
 
 
-def scenario_files(directory: FilePath) -> Iterator[FilePath]:
-    """The scenario files in `directory`, by name."""
-    yield from sorted(path for path in directory.iterdir() if path.suffix in (".yaml", ".yml"))
+SHIPPED = FilePath(__file__).resolve().parents[1] / "scenarios"
+"""The scenarios that come with the emulator."""
+
+
+def files_in(paths: Iterable[FilePath]) -> Iterator[FilePath]:
+    """The files that are named, and in place of a directory the scenario files in it, by name."""
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(file for file in path.iterdir() if file.suffix in (".yaml", ".yml"))
+        else:
+            yield path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from emulator.faults import CATALOGUE
 from emulator.scenario.faults import FaultAction
@@ -94,6 +94,10 @@ Action = Kill | Restart | Pause | Resume | FaultAction | Lift | Reset | Signal |
 class Step(Part):
     """One trigger (`at` or `when`) and at least one action; they are done in the order of this table. A step
     whose trigger never comes fails the scenario."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["at"]}, {"required": ["when"]}], "minProperties": 2}
+    )
 
     at: Duration | None = None
     """So long after the beginning."""
