@@ -29,7 +29,7 @@ from emulator.replica.spec import MAX_PORT, ReplicaSpec, name_of, names_of
 
 Isolation = Literal["none", "process"]
 
-WIDE: Mapping[str, int] = {"width": 640, "height": 360}
+WIDTH, HEIGHT = 640, 360
 """The shape of real video where no other was asked for."""
 
 
@@ -68,8 +68,8 @@ class Farm:
         event_capacity: int = DEFAULT_CAPACITY,
     ) -> None:
         """`port` is the first replica's, the others follow; 0 takes free ones. `generation` wins over
-        `segment_seconds`. `media` (filler unless `generation` says otherwise) and `watermark` are added to it;
-        raises NoVideo for real video that cannot be made here. `faults` stand from the start."""
+        `segment_seconds`. `media` (filler unless `generation` says otherwise) and `watermark` are added to
+        it; raises NoVideo for real video that cannot be made here. `faults` stand from the start."""
         names = names_of(replicas) if isinstance(replicas, int) else list(replicas)
         if not names or len(set(names)) != len(names):
             raise ValueError("a farm needs at least one replica, and no name twice")
@@ -259,5 +259,5 @@ def _pace(
     pace = generation or Generation(segment_seconds=segment_seconds)
     kind = chosen(media or pace.media)
     if generation is None and kind == "mp4":
-        pace = dataclasses.replace(pace, **WIDE)
+        pace = dataclasses.replace(pace, width=WIDTH, height=HEIGHT)
     return dataclasses.replace(pace, media=kind, watermark=watermark or pace.watermark)

@@ -21,10 +21,11 @@ from emulator.events import Event
 from emulator.farm import Farm, PortBusy
 from emulator.faults import Flaky, Latency, Refuse
 from emulator.faults.fault import Fault
-from emulator.faults.protocol import Poison
+from emulator.faults.process import Poison
 from emulator.limits import TooFewFiles
 from emulator.live.terminal import is_wanted
-from emulator.protocol.script import Generation
+from emulator.media import MediaKind
+from emulator.media.choice import NoVideo, chosen
 from emulator.replica.server import bind
 from emulator.replica.spec import MAX_PORT, names_of, unknown_among
 
@@ -94,6 +95,13 @@ def _parser() -> argparse.ArgumentParser:
         help="how long a segment takes (1)",
     )
     add(
+        "--media",
+        choices=["auto", "filler", "mp4"],
+        default="auto",
+        help="mp4: real video (needs the extra `media`); filler: cheap bytes (auto: mp4 where it can be)",
+    )
+    add("--watermark", action="store_true", help="paint each replica's name and colour into its video")
+    add(
         "--subprotocol",
         action="append",
         default=[],
@@ -149,13 +157,26 @@ def _farm(options: argparse.Namespace, names: list[str]) -> Farm:
             port=options.port,
             capacity=options.capacity,
             seed=options.seed,
-            generation=Generation(segment_seconds=options.segment_seconds),
+            segment_seconds=options.segment_seconds,
+            media=_media(options),
+            watermark=options.watermark,
             subprotocols=options.subprotocol,
             faults=faults,
             isolate=options.isolate,
         )
     except ValueError as problem:
         raise BadCommand(f"{problem}: choose others with --port and --replicas") from problem
+
+
+def _media(options: argparse.Namespace) -> MediaKind:
+    try:
+        kind = chosen(options.media)
+    except NoVideo as problem:
+        raise BadCommand(f"--media {problem}") from problem
+    if options.watermark and kind != "mp4":
+        missing = "" if options.media == "filler" else ", which needs the extra `media`"
+        raise BadCommand(f"--watermark is painted into real video: use it with --media mp4{missing}")
+    return kind
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from emulator.media.segment import MediaKind
 MediaChoice = Literal["auto", "filler", "mp4"]
 """`auto` is real video where it can be made."""
 
-HOW = "install it with `pip install 'streamhold[emulator,media]'`, or take the filler"
+HOW = "install it with `pip install 'streamhold[emulator,media]'`, or take filler"
 
 
 class NoVideo(ValueError):
@@ -22,7 +22,7 @@ def chosen(wanted: MediaChoice) -> MediaKind:
         return "filler"
     missing = _missing()
     if missing is not None and wanted == "mp4":
-        raise NoVideo(f"media mp4 needs {missing}: {HOW}")
+        raise NoVideo(f"mp4 needs {missing}: {HOW}")
     return "filler" if missing is not None else "mp4"
 
 

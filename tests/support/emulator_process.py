@@ -19,13 +19,16 @@ class EmulatorProcess(RunningProcess):
     """A started emulator on free ports; `async with` waits until its replicas run and stops it at the end."""
 
     def __init__(self, folder: Path, *options: str, replicas: int = 3) -> None:
-        """Start it in `folder`, where its log goes; `options` follow on its command line."""
+        """Start it in `folder`, where its log goes; `options` follow on its command line. Its media is filler
+        unless they say otherwise."""
         number = next(_numbers)
         self._ready_file = folder / f"emulator-{number}.json"
         self.urls: dict[str, str] = {}
         """Replica name to URL, in order."""
         self.control = ""
         ports = ["--port", "0", "--control-port", "0", "--ready-file", str(self._ready_file)]
+        if "--media" not in options:
+            ports += ["--media", "filler"]
         super().__init__(
             [BIN / "python", "-m", "emulator", "--replicas", str(replicas), *ports, *options],
             log=folder / f"emulator-{number}.log",
