@@ -10,6 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gateway.fleet.instance import instance_id
+    from gateway.fleet.member import FleetMember
+    from gateway.fleet.redis_config import RedisFleetConfig
+    from gateway.fleet.spec import FleetSpec
+    from gateway.fleet.step import fleet_membership_lifecycle_step
+    from gateway.fleet.view import FleetView
     from gateway.replicas.model import Replica, ReplicaEndpoint, ReplicaHealth, ReplicaStatus, RouterConfig
     from gateway.replicas.monitor import run_health_check_loop
     from gateway.replicas.probes import HttpProbe
@@ -17,7 +23,11 @@ if TYPE_CHECKING:
     from gateway.router import build_router_app, run_router
 
 __all__ = [
+    "FleetMember",
+    "FleetSpec",
+    "FleetView",
     "HttpProbe",
+    "RedisFleetConfig",
     "Replica",
     "ReplicaEndpoint",
     "ReplicaHealth",
@@ -25,11 +35,19 @@ __all__ = [
     "ReplicaStatus",
     "RouterConfig",
     "build_router_app",
+    "fleet_membership_lifecycle_step",
+    "instance_id",
     "run_health_check_loop",
     "run_router",
 ]
 
 _HOMES = {
+    "FleetMember": "gateway.fleet.member",
+    "FleetSpec": "gateway.fleet.spec",
+    "FleetView": "gateway.fleet.view",
+    "RedisFleetConfig": "gateway.fleet.redis_config",
+    "fleet_membership_lifecycle_step": "gateway.fleet.step",
+    "instance_id": "gateway.fleet.instance",
     "HttpProbe": "gateway.replicas.probes",
     "Replica": "gateway.replicas.model",
     "ReplicaEndpoint": "gateway.replicas.model",

@@ -3,6 +3,8 @@
     StreamholdError
     ├── SettingsInvalid          our reader's fault: the configuration; exit status 1
     ├── RuntimeRefused           our reader's fault: the host cannot run a long-lived process; exit status 1
+    ├── FleetRefused             our caller's fault: a fleet, an id or a report that breaks a rule
+    ├── FleetUnavailable         the store's fault: no usable answer, or none in time
     └── SessionEnded             a session that the gateway ends or refuses, by whose fault:
         ├── ReplicaFault         NoHealthyReplica, ReplicaLost (PoisonSuspected), ReplicasFull, QueueTimedOut
         ├── UpgradeRefused       a replica answered the upgrade with a status
@@ -52,6 +54,14 @@ class SettingsInvalid(StreamholdError):
 
 class RuntimeRefused(StreamholdError):
     """The runtime mode does not allow the long-running steps that this configuration needs."""
+
+
+class FleetRefused(StreamholdError, ValueError):
+    """A fleet, a member's id, its report or its cadence breaks a rule; nothing was sent."""
+
+
+class FleetUnavailable(StreamholdError):
+    """The fleet's store gave no usable answer. What was asked of it may have been done all the same."""
 
 
 class SessionEnded(StreamholdError):

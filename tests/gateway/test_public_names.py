@@ -18,7 +18,11 @@ from gateway import (
 )
 
 PUBLIC = {
+    "FleetMember",
+    "FleetSpec",
+    "FleetView",
     "HttpProbe",
+    "RedisFleetConfig",
     "Replica",
     "ReplicaEndpoint",
     "ReplicaHealth",
@@ -26,6 +30,8 @@ PUBLIC = {
     "ReplicaStatus",
     "RouterConfig",
     "build_router_app",
+    "fleet_membership_lifecycle_step",
+    "instance_id",
     "run_health_check_loop",
     "run_router",
 }
@@ -46,7 +52,7 @@ def test_star_import_gives_the_public_names_and_starts_nothing() -> None:
     )
     names, modules, threads = done.stdout.splitlines()
     assert set(names.split(",")) == PUBLIC
-    assert not {"granian", "litestar", "picows", "pydantic", "yaml"} & set(modules.split(","))
+    assert not {"granian", "litestar", "picows", "pydantic", "redis", "yaml"} & set(modules.split(","))
     assert threads == "1"
     assert done.stderr == ""
 
