@@ -1,16 +1,11 @@
-"""What the command line tells people: what was started, how to break it, and what happens. Text only; prints
-nothing.
-
-Headers never get here, so neither do tokens and cookies.
-"""
+"""What the command line tells people first: what was started, and how to break it. Text only."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from emulator.events import Event
 from emulator.farm import Farm
 from emulator.faults import describe
 
@@ -47,28 +42,3 @@ def banner(farm: Farm, control_url: str) -> Iterator[str]:
     yield f"  curl {control_url}/faults"
     yield f"  curl {control_url}/events"
     yield f"  curl -X POST {control_url}/reset"
-
-
-_SENTENCES: Mapping[str, str] = {
-    "state_changed": "{before} -> {after}",
-    "port_opened": "takes connections",
-    "port_closed": "refuses connections",
-    "fault_armed": "fault {fault} set",
-    "fault_lifted": "fault {fault} lifted",
-    "fault_struck": "fault {fault} strikes",
-    "session_opened": "opened",
-    "session_rejected": "rejected, all {capacity} places are taken",
-    "session_closed": "closed, code {code}",
-}
-
-
-def line_for(event: Event) -> str | None:
-    """One line for an event worth a look, None for the rest."""
-    sentence = _SENTENCES.get(event.kind)
-    way = event.detail.get("way")
-    if sentence is None or way == "healthy":
-        return None
-    if event.kind == "session_closed" and event.detail["code"] is None:
-        sentence = "ended without a close frame"
-    session = f" session {event.session}" if event.session is not None else ""
-    return f"{event.replica}{session}: {sentence.format_map(event.detail)}" + (f" ({way})" if way else "")

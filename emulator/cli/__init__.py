@@ -14,6 +14,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words and words[0] in COMMANDS:
         return COMMANDS[words[0]](words[1:])
+    for flag, command in FLAGS.items():
+        if any(word == flag or word.startswith(f"{flag}=") for word in words):
+            return command(words)
     return _serve(words)
 
 
@@ -35,9 +38,24 @@ def _list(words: Sequence[str]) -> int:
     return scenarios.list_scenarios(words)
 
 
+def _record(words: Sequence[str]) -> int:
+    from emulator.cli import record
+
+    return record.main(words)
+
+
+def _replay(words: Sequence[str]) -> int:
+    from emulator.cli import replay
+
+    return replay.main(words)
+
+
 COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
     "serve": _serve,
     "validate": _validate,
     "list": _list,
 }
 """By the first argument."""
+
+FLAGS: Mapping[str, Callable[[Sequence[str]], int]] = {"--record": _record, "--replay": _replay}
+"""What to do instead of serving replicas, by an option among the arguments."""

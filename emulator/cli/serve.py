@@ -8,7 +8,6 @@ import contextlib
 import json
 import logging
 import os
-import signal
 import socket
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from emulator import console
 from emulator.cli import values
+from emulator.cli.lifetime import ended_by_signals, say
 from emulator.control.server import ControlServer
 from emulator.events import Event
 from emulator.farm import Farm, PortBusy
@@ -28,6 +28,7 @@ from emulator.media import MediaKind
 from emulator.media.choice import NoVideo, chosen
 from emulator.replica.server import bind
 from emulator.replica.spec import MAX_PORT, names_of, unknown_among
+from emulator.sentences import line_for
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 9101
@@ -54,6 +55,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m emulator",
         description="Starts fake replicas of the streaming server here, and breaks them on command.",
+        epilog="Real ones: --record FILE --of ws://host:port writes down what passes between clients and "
+        "one, --replay FILE serves that again (each has a --help of its own).",
     )
     add = parser.add_argument
     add(
@@ -126,7 +129,7 @@ async def _serve(options: argparse.Namespace) -> int:
     _check_ready_file(options.ready_file)
     control_port = _control_port(options.control_port, first=options.port, last=options.port + len(names) - 1)
     stop = asyncio.Event()
-    with _control_socket(control_port) as control_socket, _signals(stop):
+    with _control_socket(control_port) as control_socket, ended_by_signals(stop):
         try:
             async with farm:
                 await _run(farm, ControlServer(farm, control_socket), stop, options)
@@ -230,7 +233,7 @@ async def _run(farm: Farm, control: ControlServer, stop: asyncio.Event, options:
         await showing
         control.stop()
     if not options.json:
-        _say("stopping")
+        say("stopping")
 
 
 async def _show(farm: Farm, control_url: str, stop: asyncio.Event, options: argparse.Namespace) -> None:
@@ -244,33 +247,16 @@ async def _show(farm: Farm, control_url: str, stop: asyncio.Event, options: argp
             farm, note=f"control API: {control_url} (what it can: {control_url}/schema)  Ctrl-C stops"
         )
         await screen.run(stop)
-        _say(screen.summary)
+        say(screen.summary)
         return
 
     def tell(event: Event) -> None:
-        if not options.json and (line := console.line_for(event)) is not None:
-            _say(line)
+        if not options.json and (line := line_for(event)) is not None:
+            say(line)
 
     unsubscribe = farm.log.subscribe(tell)
     await stop.wait()
     unsubscribe()
-
-
-@contextlib.contextmanager
-def _signals(stop: asyncio.Event) -> Iterator[None]:
-    """The first SIGINT or SIGTERM sets `stop`; a second one ends the process at once."""
-    loop = asyncio.get_running_loop()
-    both = (signal.SIGINT, signal.SIGTERM)
-
-    def on_signal() -> None:
-        stop.set()
-        for number in both:
-            loop.remove_signal_handler(number)
-            signal.signal(number, signal.SIG_DFL)
-
-    for number in both:
-        loop.add_signal_handler(number, on_signal)
-    yield
 
 
 def _announce(farm: Farm, control_url: str, options: argparse.Namespace) -> None:
@@ -279,11 +265,11 @@ def _announce(farm: Farm, control_url: str, options: argparse.Namespace) -> None
     if options.ready_file is not None:
         _write_whole(options.ready_file, addresses + "\n")
     if options.json:
-        _say(addresses)
+        say(addresses)
         return
     for line in console.banner(farm, control_url):
-        _say(line)
-    _say("ready")
+        say(line)
+    say("ready")
 
 
 def _write_whole(path: Path, text: str) -> None:
@@ -291,11 +277,3 @@ def _write_whole(path: Path, text: str) -> None:
     beside = path.with_name(path.name + ".part")
     beside.write_text(text)
     beside.replace(path)
-
-
-def _say(line: str) -> None:
-    try:
-        print(line, flush=True)
-    except BrokenPipeError:
-        # A reader that went away (`| head`) does not end the replicas; from now on nobody is told anything.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -44,3 +44,13 @@ def seconds(text: str) -> float:
     if not 0 <= number < float("inf"):
         raise argparse.ArgumentTypeError(f"must be a finite number of 0 or more, not {text!r}")
     return number
+
+
+def speed(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not number > 0:
+        raise argparse.ArgumentTypeError(f"must be a number above 0, or inf, not {text!r}")
+    return number

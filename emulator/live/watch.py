@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from emulator.console import line_for
 from emulator.events import Event
+from emulator.sentences import line_for
 
 WINDOW_SECONDS = 2.0
 """Over which a rate is told."""

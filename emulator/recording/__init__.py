@@ -1,0 +1,1 @@
+"""What passed between clients and a replica: written down, and served again."""

@@ -1,0 +1,34 @@
+"""PURE. What happens on a replica, in a line for people.
+
+Headers never get here, so neither do tokens and cookies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from emulator.events import Event
+
+_SENTENCES: Mapping[str, str] = {
+    "state_changed": "{before} -> {after}",
+    "port_opened": "takes connections",
+    "port_closed": "refuses connections",
+    "fault_armed": "fault {fault} set",
+    "fault_lifted": "fault {fault} lifted",
+    "fault_struck": "fault {fault} strikes",
+    "session_opened": "opened",
+    "session_rejected": "rejected, all {capacity} places are taken",
+    "session_closed": "closed, code {code}",
+}
+
+
+def line_for(event: Event) -> str | None:
+    """One line for an event worth a look, None for the rest."""
+    sentence = _SENTENCES.get(event.kind)
+    way = event.detail.get("way")
+    if sentence is None or way == "healthy":
+        return None
+    if event.kind == "session_closed" and event.detail.get("code") is None:
+        sentence = "ended without a close frame"
+    session = f" session {event.session}" if event.session is not None else ""
+    return f"{event.replica}{session}: {sentence.format_map(event.detail)}" + (f" ({way})" if way else "")
