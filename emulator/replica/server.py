@@ -27,7 +27,8 @@ logger = logging.getLogger("emulator")
 def bind(host: str, port: int) -> socket.socket:
     """A socket bound to the address, not listening. Raises OSError when somebody else listens there."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    # By its number: asyncio turns Nagle's algorithm off only for sockets that say that they are TCP.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
