@@ -33,6 +33,7 @@ from emulator.recording.sockets import (
     offered_subprotocols,
     reset,
     response,
+    take_over,
     wants_websocket,
 )
 
@@ -184,10 +185,7 @@ class RecordingProxy:
         assert isinstance(connection, _Client)
         upstream = connection.upstream
         if told.status_code == 101 and upstream is not None and upstream.response is not None:
-            for name in ("Date", "Server"):
-                del told.headers[name]
-            for name, value in carried_headers(upstream.response.headers):
-                told.headers[name] = value
+            take_over(told.headers, carried_headers(upstream.response.headers))
 
     async def _plain(self, request: Request) -> Response:
         try:

@@ -30,6 +30,7 @@ from emulator.recording.sockets import (
     json_response,
     offered_subprotocols,
     response,
+    take_over,
     wants_websocket,
 )
 from emulator.replica import health
@@ -149,9 +150,7 @@ class Replay:
     def _on_response(self, connection: ServerConnection, _: Request, told: Response) -> None:
         assert isinstance(connection, _Client)
         if told.status_code == 101:
-            for name, value in connection.conversation.answer.headers:
-                if name.lower() not in ("date", "server"):
-                    told.headers[name] = value
+            take_over(told.headers, connection.conversation.answer.headers)
 
     def _select(self, connection: ServerConnection, offered: Sequence[Subprotocol]) -> Subprotocol | None:
         assert isinstance(connection, _Client)

@@ -9,6 +9,7 @@ import json
 import logging
 import socket
 import struct
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -29,17 +30,13 @@ WRITE_LIMIT_BYTES = 65536
 
 _LINGER_NOTHING = struct.pack("ii", 1, 0)
 
-# The library logs every broken handshake with a traceback; what goes wrong here is told in a line of our own.
-QUIET = logging.getLogger("emulator.recording.websockets")
-QUIET.setLevel(logging.CRITICAL + 1)
-
 PLAIN: dict[str, Any] = {
     "compression": None,
     "ping_interval": None,
     "max_size": MAX_MESSAGE_BYTES,
     "write_limit": WRITE_LIMIT_BYTES,
     "close_timeout": CLOSE_SECONDS,
-    "logger": QUIET,
+    "logger": logging.getLogger("emulator.recording"),
 }
 """Options of both sides: no pings and no compression of our own."""
 
@@ -66,6 +63,16 @@ def carried_headers(headers: Headers) -> list[tuple[str, str]]:
         for name, value in headers.raw_items()
         if name.lower() not in HANDSHAKE_HEADERS and not name.lower().startswith("sec-websocket-")
     ]
+
+
+def take_over(headers: Headers, others: Iterable[tuple[str, str]]) -> None:
+    """`headers` has the others, and of those names nothing else."""
+    kept = list(others)
+    for name in {name.lower() for name, _ in kept} | {"date", "server"}:
+        if name in headers:
+            del headers[name]
+    for name, value in kept:
+        headers[name] = value
 
 
 def offered_subprotocols(request: Request) -> list[str]:
