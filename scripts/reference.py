@@ -1,4 +1,5 @@
-"""What in docs/ is made from the code: tables, and the layers. `python -m scripts.reference` writes it anew.
+"""What in docs/ is made from the code: tables, and the layers; and the schema of scenario files.
+`python -m scripts.reference` writes it anew.
 
 Each piece stands between two comments, `<!-- NAME -->` and `<!-- end NAME -->`; the rest is written by hand.
 A test fails while a piece is not what the code says.
@@ -24,10 +25,14 @@ from pydantic import BaseModel
 
 from emulator.faults import CATALOGUE
 from emulator.protocol import messages
+from emulator.scenario.schema import schema_text
 from gateway.settings import Settings
+from scripts.scenario_keys import scenario_keys
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
+SCHEMA = ROOT / "emulator" / "scenario" / "schema.json"
+"""What editors complete and check scenario files by."""
 
 Rows = list[tuple[str, ...]]
 
@@ -86,6 +91,7 @@ PIECES: dict[str, tuple[str, Callable[[], str]]] = {
     "settings": ("settings.md", settings_table),
     "faults": ("faults.md", faults_table),
     "messages": ("protocol.md", messages_table),
+    "scenario keys": ("scenarios.md", scenario_keys),
     "layers": ("architecture.md", layers_text),
     "modules of gateway": ("architecture.md", partial(modules_table, "gateway")),
     "modules of emulator": ("architecture.md", partial(modules_table, "emulator")),
@@ -190,6 +196,8 @@ def main() -> None:
         path = DOCS / file
         path.write_text(placed(path.read_text(), name, make()))
         print(f"{path.relative_to(ROOT)}: {name}")
+    SCHEMA.write_text(schema_text())
+    print(SCHEMA.relative_to(ROOT))
 
 
 if __name__ == "__main__":

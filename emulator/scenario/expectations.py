@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, StrictBool, StrictInt, StrictStr, Tag
 
-from emulator.scenario.values import Duration, HowMany, Part, Pattern, Word
+from emulator.scenario.values import Duration, HowMany, ItemT, OneOrMore, Part, Pattern, Word
 from emulator.scenario.when import ReplicaStatus
-
-ItemT = TypeVar("ItemT")
 
 CloseCode = Annotated[StrictInt, Field(ge=1000, le=4999)]
 HttpStatus = Annotated[StrictInt, Field(ge=100, le=599)]
 
 
-def _listed(written: object) -> object:
-    return tuple(written) if isinstance(written, list | tuple) else (written,)
-
-
-OneOrMore = Annotated[tuple[ItemT, ...], BeforeValidator(_listed, json_schema_input_type=ItemT | list[ItemT])]
-"""One value, or a list of those that are all right."""
 NoneOr = Annotated[
     Annotated[Literal["none"], Tag("(text)")] | Annotated[ItemT, Tag("(more)")],
     Discriminator(lambda written: "(text)" if isinstance(written, str) else "(more)"),
@@ -37,7 +29,7 @@ class Close(Part):
     """How a session ended, in a browser's words: 1005 is a close frame without a code, 1006 a connection that
     ended without a close frame."""
 
-    code: Annotated[OneOrMore[CloseCode], Field(min_length=1)] | None = None
+    code: OneOrMore[CloseCode] | None = None
     """The code, or a list of codes of which each is right."""
     reason: OneOrMore[StrictStr] | None = None
     """The reason, or a list of reasons of which each is right."""
@@ -78,7 +70,7 @@ class OfSession(Part):
     """So many of the sessions that fit have to meet all of the rest; left out is every one."""
     opened: StrictBool | None = None
     """Its upgrade was accepted (in the end, where it reconnects)."""
-    refused: NoneOr[Annotated[OneOrMore[HttpStatus], Field(min_length=1)]] | None = None
+    refused: NoneOr[OneOrMore[HttpStatus]] | None = None
     """An upgrade was refused with this HTTP status (or one of these); `none`: no upgrade was refused."""
     connects: HowMany | None = None
     """Upgrades that it tried, the first included."""

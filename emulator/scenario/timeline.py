@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from emulator.faults import CATALOGUE
 from emulator.scenario.faults import FaultAction
-from emulator.scenario.values import Duration, Part, Patterns
+from emulator.scenario.values import Duration, OneOrMore, Part, Patterns
 from emulator.scenario.when import AnyWhen
 
 PartT = TypeVar("PartT", bound=Part)
@@ -49,13 +49,16 @@ class Resume(_OnReplicas):
     """It goes on after a pause."""
 
 
+if TYPE_CHECKING:
+    FaultName = str
+else:
+    FaultName = Literal[tuple(CATALOGUE)]
+
+
 class Lift(_OnReplicas):
     """Faults stand no longer."""
 
-    fault: Annotated[
-        tuple[Literal[tuple(CATALOGUE)], ...] | None,  # type: ignore[valid-type]
-        BeforeValidator(lambda written: (written,) if isinstance(written, str) else written),
-    ] = None
+    fault: OneOrMore[FaultName] | None = None
     """Their names; left out is all."""
 
 

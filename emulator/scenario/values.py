@@ -8,19 +8,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import Annotated, Self
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     StrictInt,
     StrictStr,
     StringConstraints,
     WithJsonSchema,
     model_validator,
 )
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
 UNITS: Mapping[str, float] = {"ms": 0.001, "s": 1.0, "m": 60.0}
 """Of durations, in seconds."""
@@ -137,9 +141,28 @@ HowMany = Annotated[
 """A Count, in any of its forms."""
 
 
-def _listed(written: object) -> object:
-    return tuple(written) if isinstance(written, list) else (written,)
+ItemT = TypeVar("ItemT")
 
+
+class _OrOne:
+    """Makes a tuple's field take a single value as well, and says so in the schema."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(_listed, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        several = handler(schema)
+        return {"anyOf": [several["items"], several]}
+
+
+def _listed(written: object) -> object:
+    return tuple(written) if isinstance(written, list | tuple) else (written,)
+
+
+OneOrMore = Annotated[tuple[ItemT, ...], Field(min_length=1), _OrOne()]
+"""One value, or a list of them."""
 
 _PATTERN = r"^[A-Za-z0-9_.*?\[\]!-]{1,64}$"
 _NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,39}$"
@@ -165,11 +188,7 @@ PATTERN_WORDS: Mapping[str, str] = {
 
 Pattern = Annotated[StrictStr, StringConstraints(pattern=_PATTERN)]
 """A name, or a pattern of names: `s1`, `s*`, `[ab]`."""
-Patterns = Annotated[
-    tuple[Pattern, ...],
-    Field(min_length=1),
-    BeforeValidator(_listed, json_schema_input_type=Pattern | list[Pattern]),
-]
+Patterns = OneOrMore[Pattern]
 """One pattern, or a list of them."""
 Name = Annotated[StrictStr, StringConstraints(pattern=_NAME)]
 """Of a session."""
