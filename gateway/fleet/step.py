@@ -38,8 +38,8 @@ def fleet_membership_lifecycle_step(
     `report` and `state` are asked at each beat. `member_id` is `instance_id()` where none is given; a stable
     name keeps what `rank` gave to it over restarts, and two live processes under one name are told of, but
     not kept apart. `depends_on` are opened before the first beat and closed after the last: the store's
-    client above all. It writes only its own entry and removes expired ones, so any number of processes may run
-    it.
+    client above all. It writes only its own entry and removes expired ones, so any number of processes may
+    run it.
 
     Raises FleetRefused for a cadence, an id or a fleet that breaks a rule, RuntimeRefused under a serverless
     runtime.
