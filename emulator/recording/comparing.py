@@ -45,7 +45,7 @@ def _text_difference(wanted: str, said: str) -> str | None:
 
 
 def _value_difference(wanted: Any, said: Any, place: str) -> str | None:
-    if wanted == MASK or (wanted == said and type(wanted) is type(said)):
+    if wanted == MASK:
         return None
     if isinstance(wanted, dict) and isinstance(said, dict):
         for key in [*wanted, *(key for key in said if key not in wanted)]:
@@ -61,6 +61,9 @@ def _value_difference(wanted: Any, said: Any, place: str) -> str | None:
         for index, (ours, theirs) in enumerate(zip(wanted, said, strict=True)):
             if (found := _value_difference(ours, theirs, f"{place}[{index}]")) is not None:
                 return found
+        return None
+    # Python takes true for 1.
+    if wanted == said and isinstance(wanted, bool) == isinstance(said, bool):
         return None
     return f"at {place}: the client has {_short(written(said))}, the recording has {_short(written(wanted))}"
 
