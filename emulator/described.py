@@ -7,7 +7,6 @@ import inspect
 import itertools
 import re
 import sys
-import textwrap
 from collections.abc import Mapping
 from functools import cache
 
@@ -38,16 +37,22 @@ def in_json(text: str) -> str:
 
 @cache
 def _strings_below_fields(kind: type) -> dict[str, str]:
-    try:
-        (node,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    except (OSError, TypeError):
-        return {}
-    assert isinstance(node, ast.ClassDef), "the source of a class is a class"
+    node = _classes_in(kind.__module__).get(kind.__qualname__)
     said = {}
-    for entry, below in itertools.pairwise(node.body):
+    for entry, below in itertools.pairwise(node.body if node is not None else ()):
         match entry, below:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
                 said[name] = " ".join(text.split())
             case _:
                 pass
     return said
+
+
+@cache
+def _classes_in(module: str) -> dict[str, ast.ClassDef]:
+    """The classes at the top of a module."""
+    try:
+        source = inspect.getsource(sys.modules[module])
+    except (KeyError, OSError, TypeError):
+        return {}
+    return {node.name: node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from litestar import Litestar
+from litestar import Litestar, Request
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.types import ControllerRouterHandler
@@ -16,29 +17,36 @@ from emulator.control.guard import only_from_here
 from emulator.control.problems import tell, tell_defect
 from emulator.control.sessions import Sessions
 from emulator.farm import Farm
+from emulator.player import routes as player_routes
 
 HANDLERS: Sequence[ControllerRouterHandler] = (
     *farm_routes.HANDLERS,
     *replica_routes.HANDLERS,
     *fault_routes.HANDLERS,
     *event_routes.HANDLERS,
+    *player_routes.HANDLERS,
 )
 """Every route; a further one needs no more than its line here."""
 
 
 def build_control(farm: Farm, feed: Feed, sessions: Sessions) -> Litestar:
     """The API. `sessions` hears the farm's log from its first event on, whoever subscribes it."""
-    app = Litestar(
+    return Litestar(
         route_handlers=list(HANDLERS),
         dependencies={
             "farm": Provide(lambda: farm, sync_to_thread=False),
             "feed": Provide(lambda: feed, sync_to_thread=False),
             "sessions": Provide(lambda: sessions, sync_to_thread=False),
         },
-        before_request=only_from_here,
+        before_request=_before,
         exception_handlers={HTTPException: tell, Exception: tell_defect},
         openapi_config=CONFIG,
         logging_config=None,
     )
-    complete(app)
-    return app
+
+
+def _before(request: Request[Any, Any, Any]) -> None:
+    only_from_here(request)
+    if request.url.path.startswith("/schema"):
+        # Made when it is first asked for: most farms live and die without that.
+        complete(request.app)

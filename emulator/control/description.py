@@ -126,10 +126,12 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 def complete(app: Litestar) -> None:
-    """The app's description has the schemas of this file in place of what the routes alone would give."""
+    """The app's description has the schemas of this file in place of what the routes alone would give. No-op
+    when it has them."""
     components = app.openapi_schema.components
     assert components is not None, "the routes' answers have schemas"
-    components.schemas = {name: _Ready(document=schema) for name, schema in schemas().items()}
+    if not any(isinstance(schema, _Ready) for schema in (components.schemas or {}).values()):
+        components.schemas = {name: _Ready(document=schema) for name, schema in schemas().items()}
 
 
 @dataclass

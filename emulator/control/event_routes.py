@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, Response, get
+from litestar import Request, get
 from litestar.datastructures import ResponseHeader
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import HeaderParameter, QueryParameter
-from litestar.types import Receive, Scope, Send
+from litestar.types import ASGIApp, Receive, Scope, Send
 
 from emulator.control.answers import EventPage
 from emulator.control.description import operation
@@ -109,13 +109,13 @@ async def stream(
         int | None,
         HeaderParameter(name="Last-Event-ID", ge=0, description="In place of `after`: the browser is back."),
     ] = None,
-) -> Response[Any]:
+) -> ASGIApp:
     """Every event as it comes, as server-sent events, from the one after `after` on; without an end."""
     after = after if last_event_id is None else last_event_id
     wanted = _wanted(farm, feed.log, after, of_replica, of_kinds, of_session)
     if feed.is_full:
         raise Crowded(f"{feed.waiting} requests wait for events already: come later")
-    return EventStream(feed, after, wanted)  # type: ignore[return-value]
+    return EventStream(feed, after, wanted)
 
 
 @get(

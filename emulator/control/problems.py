@@ -70,6 +70,11 @@ class Crowded(Refused):
 _ERRORS: Mapping[int, str] = {400: "bad_query", 404: "not_found", 405: "method_not_allowed"}
 """What the routing itself finds wrong."""
 
+PROBLEM_CODES = frozenset(
+    [Refused.error, *(kind.error for kind in Refused.__subclasses__()), *_ERRORS.values(), "internal_error"]
+)
+"""Every `error` that an answer may name."""
+
 
 def tell(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
     """The answer to a request that was refused."""

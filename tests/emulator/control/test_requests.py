@@ -1,36 +1,17 @@
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
-from emulator.control.server import ControlServer
+from emulator.control.answers import Problem, ReplicaStatus
+from emulator.control.problems import PROBLEM_CODES
 from emulator.events import KINDS
 from emulator.farm import Farm
 from emulator.faults import CATALOGUE
-from emulator.replica.server import bind
 from tests.emulator.sessions import session
-
-
-@pytest.fixture
-async def farm() -> AsyncIterator[Farm]:
-    async with Farm(2) as running:
-        yield running
-
-
-@pytest.fixture
-async def api(farm: Farm) -> AsyncIterator[httpx.AsyncClient]:
-    with bind("127.0.0.1", 0) as bound:
-        server = ControlServer(farm, bound)
-        running = asyncio.create_task(server.run())
-        await server.wait_until_up()
-        async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=20) as client:
-            yield client
-        server.stop()
-        await running
 
 
 async def test_replicas_are_listed_and_shown(api: httpx.AsyncClient, farm: Farm) -> None:
@@ -71,9 +52,21 @@ async def test_every_fault_can_be_armed_with_its_defaults(api: httpx.AsyncClient
         ("POST", "/replicas/a/restart", {"after_seconds": -1}, 400, ">= 0"),
         ("POST", "/replicas/a/pause", {"for_seconds": "x"}, 400, "may have: for_seconds"),
         ("POST", "/replicas/zz/kill", None, 404, "there are: a, b"),
+        ("POST", "/replicas", {"name": "a"}, 409, "choose another name"),
+        ("POST", "/replicas", {"name": "no/slash"}, 400, "may have: name, port, capacity, warming_seconds"),
+        ("POST", "/replicas", {"capacity": 0}, 400, ">= 1"),
+        ("DELETE", "/replicas/zz", None, 404, "there are: a, b"),
+        ("DELETE", "/replicas/zz/faults", None, 404, "there are: a, b"),
+        ("GET", "/replicas/zz/sessions", None, 404, "there are: a, b"),
         ("GET", "/events?replica=zz", None, 404, "there are: a, b"),
-        ("GET", "/events?limit=0", None, 400, ">= 1"),
-        ("GET", "/events?after=-1", None, 400, ">= 0"),
+        ("GET", "/events?kind=died", None, 400, "there are: state_changed"),
+        ("GET", "/events?limit=0", None, 400, "limit: Expected `int` >= 1"),
+        ("GET", "/events?after=-1", None, 400, "after: Expected `int` >= 0"),
+        ("GET", "/events?after=1000000", None, 400, "begin with 0"),
+        ("GET", "/events?wait_seconds=61", None, 400, "wait_seconds: Expected `float` <= 60"),
+        ("GET", "/events/stream?replica=zz", None, 404, "there are: a, b"),
+        ("GET", "/replica", None, 404, "there is no /replica; the routes are described at /schema"),
+        ("POST", "/replicas/a", {}, 405, "does not take POST"),
     ],
 )
 async def test_a_wrong_request_is_told_what_would_be_right(
@@ -81,7 +74,10 @@ async def test_a_wrong_request_is_told_what_would_be_right(
 ) -> None:
     answer = await (api.request(method, path, json=body) if body is not None else api.request(method, path))
     assert answer.status_code == status
-    assert text in answer.text
+    problem = msgspec.json.decode(answer.content, type=Problem)
+    assert problem.status == status
+    assert text in problem.detail
+    assert problem.error in PROBLEM_CODES
 
 
 async def test_a_body_that_is_no_json_is_refused(api: httpx.AsyncClient) -> None:
@@ -104,6 +100,44 @@ async def test_a_replica_is_killed_restarted_paused_and_resumed(api: httpx.Async
     assert await state_after("kill", restart_after_seconds=60) == "killed"
     after = (await api.post("/reset")).json()
     assert [(replica["state"], replica["faults"]) for replica in after] == [("running", {})] * 2
+
+
+async def test_a_replica_joins_over_the_api_and_leaves(api: httpx.AsyncClient, farm: Farm) -> None:
+    joined = await api.post("/replicas", json={"capacity": 1})
+    assert (joined.status_code, joined.json()["name"], joined.json()["capacity"]) == (201, "c", 1)
+    async with session(farm.replicas["c"].ws_url) as client:
+        await client.open()
+        assert (await api.delete("/replicas/c")).status_code == 204
+        assert (await client.to_the_end()).code == 1001
+    assert [replica["name"] for replica in (await api.get("/replicas")).json()] == ["a", "b"]
+
+
+async def test_a_port_that_somebody_holds_is_refused(api: httpx.AsyncClient, farm: Farm) -> None:
+    answer = await api.post("/replicas", json={"name": "x", "port": farm.replicas["a"].port})
+    assert (answer.status_code, answer.json()["error"]) == (409, "port_busy")
+    assert "0 for any free one" in answer.json()["detail"]
+
+
+async def test_all_faults_of_a_replica_are_lifted(api: httpx.AsyncClient) -> None:
+    for fault in ("latency", "stall"):
+        await api.put(f"/replicas/a/faults/{fault}")
+    assert (await api.delete("/replicas/a/faults")).json()["faults"] == {}
+
+
+async def test_everything_is_seen_at_a_glance(api: httpx.AsyncClient, farm: Farm) -> None:
+    async with session(farm.replicas["b"].ws_url + "?room=1") as client:
+        await client.open()
+        media = await client.segment("p")
+        seen = (await api.get("/farm")).json()
+        assert [replica["sessions"] for replica in seen["replicas"]] == [0, 1]
+        assert seen["last_event"] == farm.log.last
+        (shown,) = seen["sessions"]
+        assert (shown["replica"], shown["session"], shown["path"]) == ("b", 1, "/v1/stream?room=1")
+        assert (shown["received"], shown["segments"]) == (2, 1)
+        assert shown["sent_bytes"] > len(media)
+        assert (await api.get("/sessions")).json() == seen["sessions"]
+        assert (await api.get("/replicas/b/sessions")).json() == seen["sessions"]
+        assert (await api.get("/replicas/a/sessions")).json() == []
 
 
 async def test_events_show_what_a_replica_saw(api: httpx.AsyncClient, farm: Farm) -> None:
@@ -136,9 +170,21 @@ async def test_the_catalogues_are_served(api: httpx.AsyncClient) -> None:
     assert (await api.get("/events/kinds")).json() == dict(KINDS)
 
 
-async def test_the_routes_are_described(api: httpx.AsyncClient) -> None:
-    described = (await api.get("/schema/openapi.json")).json()
-    assert {"/replicas", "/replicas/{name}/faults/{fault}", "/events", "/reset"} <= set(described["paths"])
+async def test_what_is_said_of_a_replica_has_its_place_in_the_description(farm: Farm) -> None:
+    known = {entry.name for entry in msgspec.structs.fields(ReplicaStatus)}
+    assert set(farm.replicas["a"].status()) == known
+
+
+async def test_a_defect_of_ours_is_told_as_one_and_logged(
+    api: httpx.AsyncClient, farm: Farm, caplog: pytest.LogCaptureFixture
+) -> None:
+    farm.replicas["x"] = None  # type: ignore[assignment]
+    try:
+        answer = await api.get("/replicas/x")
+    finally:
+        del farm.replicas["x"]
+    assert (answer.status_code, answer.json()["error"]) == (500, "internal_error")
+    assert "AttributeError" in caplog.text
 
 
 @pytest.mark.parametrize(
