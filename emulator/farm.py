@@ -24,7 +24,7 @@ from emulator.replica.body import Body, LocalBody
 from emulator.replica.premises import Premises
 from emulator.replica.process import ProcessBody
 from emulator.replica.replica import Replica
-from emulator.replica.server import reserve
+from emulator.replica.port import reserve
 from emulator.replica.spec import MAX_PORT, ReplicaSpec, name_of, names_of
 
 Isolation = Literal["none", "process"]
@@ -66,10 +66,12 @@ class Farm:
         ping_timeout_seconds: float = 20.0,
         isolate: Isolation = "none",
         event_capacity: int = DEFAULT_CAPACITY,
+        specs: Sequence[ReplicaSpec] | None = None,
     ) -> None:
         """`port` is the first replica's, the others follow; 0 takes free ones. `generation` wins over
         `segment_seconds`. `media` (filler unless `generation` says otherwise) and `watermark` are added to
-        it; raises NoVideo for real video that cannot be made here. `faults` stand from the start."""
+        it; raises NoVideo for real video that cannot be made here. `faults` stand from the start.
+        `specs`, one a name, are for replicas that are not all alike, and win over all that is said of all."""
         names = names_of(replicas) if isinstance(replicas, int) else list(replicas)
         if not names or len(set(names)) != len(names):
             raise ValueError("a farm needs at least one replica, and no name twice")
@@ -81,7 +83,7 @@ class Farm:
         self._isolate = isolate
         self._faults = faults or {}
         pace = _pace(generation, segment_seconds, media, watermark)
-        self._specs = [
+        self._specs = list(specs or ()) or [
             ReplicaSpec(
                 name,
                 host=host,

@@ -31,6 +31,8 @@ START_SECONDS = 30.0
 UNREADY_SECONDS = 3.0
 """After this long of other answers than "ready", it serves as well as it can: all replicas may be down."""
 ANSWER_SECONDS = 5.0
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)
+"""Signals that are meant to end a gateway."""
 STOP_SECONDS = 15.0
 """From SIGTERM to SIGKILL."""
 KILL_SECONDS = 5.0
@@ -70,10 +72,10 @@ def _path() -> str:
 
 
 def environment(
-    port: int, replicas: Sequence[Mapping[str, object]], own: Mapping[str, str]
+    port: int, replicas: Sequence[Mapping[str, object]], own: Mapping[str, object], *, capacity: int
 ) -> dict[str, str]:
     """What a started gateway is told. `replicas` are its settings for them (url, name, max_sessions); `own`
-    is the scenario's, and wins."""
+    is the scenario's, and wins; `capacity` is how many sessions a replica takes."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(OWN_VARIABLES)}
     return {
         **inherited,
@@ -86,7 +88,8 @@ def environment(
         "GATEWAY_ROUTER__REPLICAS": json.dumps([dict(replica) for replica in replicas]),
         "GATEWAY_ROUTER__HEALTH_CHECK__INTERVAL_SECONDS": "0.5",
         "REPLICA_URLS": " ".join(str(replica["url"]) for replica in replicas),
-        **own,
+        "REPLICA_CAPACITY": str(capacity),
+        **{name: value if isinstance(value, str) else json.dumps(value) for name, value in own.items()},
     }
 
 
@@ -94,15 +97,15 @@ class Gateway:
     """Where sessions are opened: a URL, and no process that is known."""
 
     def __init__(self, url: str) -> None:
-        """`url`: http or ws, with a path or without; sessions use the path, or /v1/stream without one."""
+        """`url`: http, https, ws or wss, without a path: sessions bring theirs."""
         parts = urlsplit(url)
         secure = parts.scheme in ("https", "wss")
         self.http = f"{'https' if secure else 'http'}://{parts.netloc}"
-        path = parts.path if parts.path not in ("", "/") else "/v1/stream"
-        self.ws = f"{'wss' if secure else 'ws'}://{parts.netloc}{path}"
+        self.ws = f"{'wss' if secure else 'ws'}://{parts.netloc}"
 
-    async def until_serving(self) -> None:
-        """It answers; and it says that it is ready, if it does so in a while. Raises GatewayFailed."""
+    async def until_serving(self, *, patient: bool = True) -> None:
+        """It answers, and it says that it is ready if it does so in a while; nobody waits for that unless
+        `patient`. Raises GatewayFailed."""
         began = time.monotonic()
         answered_at: float | None = None
         async with _client() as client:
@@ -112,7 +115,7 @@ class Gateway:
                 now = time.monotonic()
                 if status is not None:
                     answered_at = answered_at or now
-                    if status < 300 or now - answered_at > UNREADY_SECONDS:
+                    if not patient or status < 300 or now - answered_at > UNREADY_SECONDS:
                         return
                 elif now - began > START_SECONDS:
                     raise self.failure(f"does not answer on {self.http} within {START_SECONDS:g} s")
@@ -150,8 +153,8 @@ class StartedGateway(Gateway):
         return self._process.returncode
 
     def signal(self, number: signal.Signals) -> None:
-        """The process has the signal; from now on it may end without that being a failure."""
-        self._signalled = True
+        """The process has the signal; after one of ENDING it may end without that being a failure."""
+        self._signalled = self._signalled or number in ENDING
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(number)
 
@@ -200,7 +203,12 @@ class StartedGateway(Gateway):
 
 @asynccontextmanager
 async def started(
-    command: Sequence[str], port: int, variables: Mapping[str, str], tasks: asyncio.TaskGroup
+    command: Sequence[str],
+    port: int,
+    variables: Mapping[str, str],
+    tasks: asyncio.TaskGroup,
+    *,
+    patient: bool = True,
 ) -> AsyncIterator[StartedGateway]:
     """A fresh gateway that serves, inside; nothing of it is left after. Raises GatewayFailed.
 
@@ -223,7 +231,7 @@ async def started(
     gateway = StartedGateway(port, command, process)
     listening = tasks.create_task(gateway.listen())
     try:
-        await gateway.until_serving()
+        await gateway.until_serving(patient=patient)
         yield gateway
     finally:
         try:

@@ -90,16 +90,19 @@ class Story:
         """Of each complete segment."""
         return [segment.prompt for segment in self.segments if segment.complete]
 
-    def take(self, data: str | bytes) -> None:
-        """The next message of the server."""
+    def take(self, data: str | bytes) -> str | None:
+        """The next message of the server; its type, None for one without."""
         if isinstance(data, bytes):
             self._take_media(data)
-            return
+            return None
+        kind: str | None = None
         try:
             message: dict[str, Any] = json.loads(data)
-            self._take_message(str(message["type"]), message)
+            kind = str(message["type"])
+            self._take_message(kind, message)
         except (ValueError, KeyError, TypeError) as problem:
             self._forbid(f"a message that cannot be understood ({problem!r}): {data[:200]!r}")
+        return kind
 
     def _take_message(self, kind: str, message: dict[str, Any]) -> None:
         if kind in OPENING and kind in self.types:
