@@ -1,4 +1,4 @@
-"""PURE. What a scenario file is: its values, how they are read and checked, and the schema of it all."""
+"""What a scenario file is: its values, how they are read and checked, and the schema of it all."""
 
 from emulator.scenario.expectations import (
     Close,

@@ -122,7 +122,7 @@ class Read(Part):
     """Of a slow one."""
     after: Duration = 0.0
     """It reads normally for this long after it was accepted."""
-    lasting: Annotated[Duration, Field(gt=0)] | None = Field(default=None, alias="for")
+    lasting: Annotated[Duration, Field(gt=0)] | None = Field(default=None, validation_alias="for")
     """Then it is so for this long; left out is until its end."""
 
 

@@ -41,7 +41,7 @@ class Restart(_OnReplicas):
 class Pause(_OnReplicas):
     """It stands still: takes connections, reads and writes nothing."""
 
-    lasting: Annotated[Duration, Field(gt=0)] | None = Field(default=None, alias="for")
+    lasting: Annotated[Duration, Field(gt=0)] | None = Field(default=None, validation_alias="for")
     """How long; left out is until it is resumed."""
 
 
@@ -66,10 +66,13 @@ class Reset(_OnReplicas):
     """It is as new: no faults, running."""
 
 
+SignalName = Literal["SIGTERM", "SIGINT", "SIGKILL", "SIGSTOP", "SIGCONT", "SIGHUP"]
+
+
 class Signal(Part):
     """A signal to the gateway, which the runner has to have started itself."""
 
-    signal: Literal["SIGTERM", "SIGINT", "SIGKILL", "SIGSTOP", "SIGCONT", "SIGHUP"] = "SIGTERM"
+    signal: SignalName = "SIGTERM"
     """Which."""
 
 
@@ -124,7 +127,9 @@ class Step(Part):
     """Replicas go on."""
     client: Client | None = None
     """Driven sessions do something."""
-    gateway: Annotated[Signal, BeforeValidator(_signalled)] | None = None
+    gateway: (
+        Annotated[Signal, BeforeValidator(_signalled, json_schema_input_type=SignalName | Signal)] | None
+    ) = None
     """The gateway gets a signal."""
 
     @model_validator(mode="after")

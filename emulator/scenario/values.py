@@ -154,14 +154,16 @@ class _OrOne:
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         several = handler(schema)
-        return {"anyOf": [several["items"], several]}
+        return {"anyOf": [several["items"], {**several, "minItems": 1}]}
 
 
 def _listed(written: object) -> object:
+    if written in ([], ()):
+        raise ValueError("should have one at least; leave the key out otherwise")
     return tuple(written) if isinstance(written, list | tuple) else (written,)
 
 
-OneOrMore = Annotated[tuple[ItemT, ...], Field(min_length=1), _OrOne()]
+OneOrMore = Annotated[tuple[ItemT, ...], _OrOne()]
 """One value, or a list of them."""
 
 _PATTERN = r"^[A-Za-z0-9_.*?\[\]!-]{1,64}$"

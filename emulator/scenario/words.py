@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, get_args
 
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from emulator.scenario.model import Scenario
@@ -125,14 +126,18 @@ def _keys_at(loc: tuple[str | int, ...]) -> set[str]:
         named = [kind for kind in here if kind.__name__ == str(part).strip("()")]
         below = [inner for kind in here for inner in _inside(kind, str(part))]
         here = below or named or here
-    return {field.alias or name for kind in here for name, field in kind.model_fields.items()}
+    return {_key_of(name, field) for kind in here for name, field in kind.model_fields.items()}
 
 
 def _inside(kind: type[Part], key: str) -> Iterator[type[Part]]:
     """The parts that the field with this key can hold."""
     for name, field in kind.model_fields.items():
-        if (field.alias or name) == key:
+        if _key_of(name, field) == key:
             yield from _parts(field.annotation)
+
+
+def _key_of(name: str, field: FieldInfo) -> str:
+    return field.validation_alias if isinstance(field.validation_alias, str) else name
 
 
 def _parts(annotation: Any) -> Iterator[type[Part]]:

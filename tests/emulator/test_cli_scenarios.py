@@ -1,0 +1,71 @@
+"""`validate` and `list`, as people call them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from emulator.cli import main
+from emulator.scenario.reading import SHIPPED, files_in
+
+
+def test_what_is_right_is_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("timeline: [{at: 1s, kill: a}]\n")
+    assert main(["validate", str(file)]) == 0
+    assert capsys.readouterr().out == f"{file}: mine: right\n"
+
+
+def test_every_problem_of_every_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.yaml").write_text("seed: x\nlasts: y\n")
+    (tmp_path / "b.yaml").write_text("timeline: [{at: 1s, kill: d}]\n")
+    (tmp_path / "c.yaml").write_text("seed: 1\n")
+    assert main(["validate", str(tmp_path), str(tmp_path / "d.yaml")]) == 2
+    told = capsys.readouterr()
+    assert told.out == f"{tmp_path}/c.yaml: c: right\n"
+    assert [line.removeprefix(f"{tmp_path}/") for line in told.err.splitlines()] == [
+        "a.yaml:1:7: seed: should be a whole number, not 'x'",
+        "a.yaml:2:8: lasts: should be a duration such as 2s, 300ms or 1m, or a number of seconds, not 'y'",
+        "b.yaml:1:27: timeline[0].kill: there is no replica d; there are: a, b, c",
+        "d.yaml: there is no such file",
+    ]
+
+
+def test_a_directory_without_scenarios_is_no_success(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["validate", str(tmp_path)]) == 2
+    assert main(["list", str(tmp_path)]) == 2
+    assert "no scenario file there" in capsys.readouterr().err
+
+
+def test_without_a_file_it_tells_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["validate"])
+    assert ended.value.code == 2
+    assert "name a scenario file" in capsys.readouterr().err
+
+
+def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "--schema"]) == 0
+    assert "timeline" in json.loads(capsys.readouterr().out)["properties"]
+
+
+def test_the_scenarios_that_come_along_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [file.stem for file in files_in([SHIPPED])]
+    assert all(len(line.split()) > 4 for line in lines), "name, needs and a description"
+
+
+def test_a_broken_scenario_is_told_of_beside_the_list(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.yaml").write_text("description: One.\ngateway: {needs: [queue]}\n")
+    (tmp_path / "b.yaml").write_text("seed: x\n")
+    assert main(["list", str(tmp_path)]) == 2
+    told = capsys.readouterr()
+    assert told.out == "a  queue  One.\n"
+    assert "b.yaml:1:7: seed" in told.err
