@@ -48,24 +48,29 @@ def _value_difference(wanted: Any, said: Any, place: str) -> str | None:
     if wanted == MASK:
         return None
     if isinstance(wanted, dict) and isinstance(said, dict):
-        for key in [*wanted, *(key for key in said if key not in wanted)]:
-            where = f"{place}.{key}" if place else key
-            if key not in said:
-                return f"at {where}: the client has nothing, the recording has {_short(written(wanted[key]))}"
-            if key not in wanted:
-                return f"at {where}: the client has {_short(written(said[key]))}, the recording nothing"
-            if (found := _value_difference(wanted[key], said[key], where)) is not None:
-                return found
-        return None
+        return _object_difference(wanted, said, place)
     if isinstance(wanted, list) and isinstance(said, list) and len(wanted) == len(said):
-        for index, (ours, theirs) in enumerate(zip(wanted, said, strict=True)):
-            if (found := _value_difference(ours, theirs, f"{place}[{index}]")) is not None:
-                return found
-        return None
+        found = (
+            _value_difference(ours, theirs, f"{place}[{index}]")
+            for index, (ours, theirs) in enumerate(zip(wanted, said, strict=True))
+        )
+        return next((each for each in found if each is not None), None)
     # Python takes true for 1.
     if wanted == said and isinstance(wanted, bool) == isinstance(said, bool):
         return None
     return f"at {place}: the client has {_short(written(said))}, the recording has {_short(written(wanted))}"
+
+
+def _object_difference(wanted: dict[str, Any], said: dict[str, Any], place: str) -> str | None:
+    for key in [*wanted, *(key for key in said if key not in wanted)]:
+        where = f"{place}.{key}" if place else key
+        if key not in said:
+            return f"at {where}: the client has nothing, the recording has {_short(written(wanted[key]))}"
+        if key not in wanted:
+            return f"at {where}: the client has {_short(written(said[key]))}, the recording nothing"
+        if (found := _value_difference(wanted[key], said[key], where)) is not None:
+            return found
+    return None
 
 
 def _binary_difference(wanted: Binary, said: Binary) -> str | None:
