@@ -145,5 +145,5 @@ class _Scene:
         name = f"REPLICA {font.plain(self._order.watermark).upper()}"[:24]
         width = (len(name) * font.WIDTH - 1) * unit
         left = self._width - width - 8 * unit
-        canvas.box(left - 3 * unit, top - 3 * unit, width + 6 * unit, 13 * unit, self._accent)
+        canvas.box(left - 3 * unit, top - 2 * unit, width + 6 * unit, 11 * unit, self._accent)
         canvas.text(left, top, name, _INK, unit)

@@ -11,13 +11,13 @@ from litestar.params import FromPath
 
 PAGE = "index.html"
 PARTS: Mapping[str, str] = {
-    PAGE: "text/html; charset=utf-8",
-    "player.css": "text/css; charset=utf-8",
-    "player.js": "text/javascript; charset=utf-8",
-    "farm.js": "text/javascript; charset=utf-8",
-    "screen.js": "text/javascript; charset=utf-8",
-    "session.js": "text/javascript; charset=utf-8",
-    "words.js": "text/javascript; charset=utf-8",
+    PAGE: "text/html",
+    "player.css": "text/css",
+    "player.js": "text/javascript",
+    "farm.js": "text/javascript",
+    "screen.js": "text/javascript",
+    "session.js": "text/javascript",
+    "words.js": "text/javascript",
 }
 """Every file with its type."""
 

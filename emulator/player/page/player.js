@@ -10,7 +10,7 @@ const LOOP_WAITING = 2; // prompts under way in loop mode
 const LOOP_AHEAD_SECONDS = 8; // enough in hand: no more is asked for
 const MOST_MESSAGES = 60;
 const MOST_MOVES = 50;
-const STRIP = 16;
+const STRIP = 24;
 const SCENES = [
   "a pier at dawn, long waves rolling in",
   "the same pier in rain, a lamp swings in the wind",
@@ -68,7 +68,7 @@ function showReplicas() {
     row.dataset.serves = String(name === now.serving && now.session !== null);
     const badge = element("span", name, "name");
     paint(badge, name);
-    const what = name === now.serving && now.session ? `${its}, serves this session` : its;
+    const what = name === now.serving && now.session && its === "running" ? "serves this session" : its;
     const isDead = its === "killed" || its === "stopped";
     const button = element("button", isDead ? "Bring back" : "Kill", "plain");
     button.type = "button";
