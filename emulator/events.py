@@ -34,6 +34,7 @@ KINDS: Mapping[str, str] = {
     "state_changed": "the replica's state: running, paused, killed, stopped",
     "port_opened": "the port takes connections",
     "port_closed": "connects are refused",
+    "port_filled": "connects hang: the backlog is full",
     "fault_armed": "a fault stands, with its fields",
     "fault_lifted": "a fault stands no longer",
     "point_reached": "a session is where somebody waits for it, and the replica stands still, with the point",

@@ -26,7 +26,7 @@ from emulator.limits import TooFewFiles
 from emulator.live.terminal import is_wanted
 from emulator.media import MediaKind
 from emulator.media.choice import NoVideo, chosen
-from emulator.replica.server import bind
+from emulator.replica.port import bind
 from emulator.replica.spec import MAX_PORT, names_of, unknown_among
 from emulator.sentences import line_for
 

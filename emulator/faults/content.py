@@ -31,7 +31,7 @@ class FragmentStorm(SessionFault):
     """Every message to the client comes in very many frames."""
 
     name: ClassVar[str] = "fragment_storm"
-    strikes_at: ClassVar[Point] = Point.SEND
+    strikes_at: ClassVar[Point] = Point.BYTES
     fragment_bytes: int = 16
     """Payload of each frame."""
     ping_every: int = 0

@@ -26,9 +26,7 @@ class Kill(PointFault):
 
     def __post_init__(self) -> None:
         PointFault.__post_init__(self)
-        check_seconds(
-            restart_after_seconds=self.restart_after_seconds, warming_seconds=self.warming_seconds
-        )
+        check_seconds(restart_after_seconds=self.restart_after_seconds, warming_seconds=self.warming_seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

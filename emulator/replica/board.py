@@ -6,38 +6,51 @@ here, from the time and a random draw that come in as arguments.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from emulator.faults import Flaky
-from emulator.faults.fault import Draw, Fault, Point, PointFault
-from emulator.faults.process import Poison
+from emulator.faults import CorruptMedia, Flaky, Poison
+from emulator.faults.fault import Draw, Fault, Point, PointFault, SessionFault
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Armed:
-    """A fault on a replica."""
+    """A fault on a replica. Two are the same only where they are one and the same arming."""
 
     fault: Fault
     armed_at: float
     """Monotonic seconds."""
     struck: int = 0
     """Opportunities taken so far."""
+    origin: Armed | None = None
+    """What it came of, for one that was drawn for a session or request; it stands no longer than that."""
+
+    @property
+    def begins_at(self) -> float:
+        """From then on it is live."""
+        return self.armed_at + self.fault.after_seconds
+
+    @property
+    def ends_at(self) -> float | None:
+        """From then on it is not; None for never."""
+        return None if self.fault.for_seconds is None else self.begins_at + self.fault.for_seconds
+
+    def is_in_time(self, now: float) -> bool:
+        """Between its beginning and its end."""
+        return self.begins_at <= now and (self.ends_at is None or now < self.ends_at)
 
     def is_live(self, now: float) -> bool:
-        """In its time, and not used up."""
-        begin = self.armed_at + self.fault.after_seconds
-        end = None if self.fault.for_seconds is None else begin + self.fault.for_seconds
+        """In its time, not used up, and not between two turns."""
         used_up = self.fault.times is not None and self.struck >= self.fault.times
-        return begin <= now and (end is None or now < end) and not used_up
+        return self.is_in_time(now) and not used_up and self.fault.is_on(now - self.begins_at)
 
     def changes_after(self, now: float) -> Iterator[float]:
-        """The moments after `now` at which it becomes live or stops being so."""
-        begin = self.armed_at + self.fault.after_seconds
-        if begin > now:
-            yield begin
-        if self.fault.for_seconds is not None and begin + self.fault.for_seconds > now:
-            yield begin + self.fault.for_seconds
+        """Moments after `now` at which it becomes live or stops being so, the next one among them."""
+        for moment in (self.begins_at, self.ends_at):
+            if moment is not None and moment > now:
+                yield moment
+        if self.is_in_time(now) and (turn := self.fault.next_turn(now - self.begins_at)) is not None:
+            yield self.begins_at + turn
 
     def strikes(self, now: float, draw: Draw) -> bool:
         """Whether it takes this opportunity; if so, it is counted."""
@@ -70,17 +83,27 @@ class Board:
         entry = self.armed.get(kind.name)
         return entry is not None and entry.is_live(now)
 
+    def live_at(self, point: Point, now: float) -> tuple[Fault, ...]:
+        """The live faults that strike at this point, in the order of arming; nothing is counted."""
+        return tuple(e.fault for e in self.armed.values() if e.fault.at is point and e.is_live(now))
+
+    def stands(self, entry: Armed, now: float) -> bool:
+        """Whether it has been neither lifted nor replaced, and its time is not over."""
+        on_board = entry.origin or entry
+        return self.armed.get(on_board.fault.name) is on_board and (
+            entry.is_in_time(now) and on_board.is_in_time(now)
+        )
+
     def next_change(self, now: float) -> float | None:
         """The next moment at which a fault becomes live or stops being so by the clock alone."""
         return min((at for entry in self.armed.values() for at in entry.changes_after(now)), default=None)
 
-    def strike_health(self, now: float, draw: Draw) -> tuple[Fault, ...]:
-        """The faults that strike this health request, counted."""
-        return tuple(
-            entry.fault
-            for entry in self.armed.values()
-            if entry.fault.at is Point.HEALTH and entry.strikes(now, draw)
-        )
+    def strike(self, point: Point, now: float, draw: Draw, asked: set[Armed]) -> tuple[Armed, ...]:
+        """The faults that strike this connection or health request, counted. Those that were `asked` before
+        are not asked again; the others are among them now."""
+        fresh = [e for e in self.armed.values() if e.fault.at is point and e not in asked]
+        asked.update(fresh)
+        return tuple(entry for entry in fresh if entry.strikes(now, draw))
 
 
 @dataclass(slots=True)
@@ -90,46 +113,66 @@ class Encounter:
 
     board: Board
     draw: Draw
-    own: tuple[Fault, ...] = ()
+    number: int = 1
+    """The session's, as the replica counts upgrade requests."""
+    own: tuple[Armed, ...] = ()
     """Faults of this session alone, drawn for it when it began."""
-    _decided: dict[int, tuple[Armed, bool]] = field(default_factory=dict)
+    _decided: dict[Armed, bool] = field(default_factory=dict)
+    _spent: set[Armed] = field(default_factory=set)
+    """Those for `now` that have had their moment."""
 
     def strike(
-        self, point: Point, now: float, segment: int | None = None, prompt: str = ""
-    ) -> tuple[Fault, ...]:
-        """The faults that strike at `point`, in the order of arming; `segment` is the number of the running
-        one, `prompt` that of one that starts."""
-        found = [fault for fault in self.own if _is_due(fault, point, segment, prompt)]
-        for entry in list(self.board.armed.values()):
-            if _is_due(entry.fault, point, segment, prompt) and self._is_mine(entry, now):
-                found.append(entry.fault)
-        return tuple(found)
+        self,
+        point: Point,
+        now: float,
+        segment: int | None = None,
+        prompt: str = "",
+        *,
+        met: Collection[Armed] = (),
+    ) -> tuple[Armed, ...]:
+        """The faults that strike at `point`, in the order of arming, without those that were `met` there
+        before; `segment` is the number of the running one, `prompt` that of one that starts."""
+        return tuple(
+            entry
+            for entry in (*self.own, *self.board.armed.values())
+            if entry not in met
+            and self._is_due(entry, point, segment, prompt)
+            and self._is_mine(entry, now)
+            and self._has_its_moment(entry)
+        )
+
+    def _is_due(self, entry: Armed, point: Point, segment: int | None, prompt: str) -> bool:
+        fault = entry.fault
+        match fault:
+            case Flaky():
+                # Its plan for the session has been drawn, and is among the session's own faults.
+                return False
+            case Poison(text=text) if text not in prompt:
+                return False
+            case SessionFault(session=number) if number is not None and number != self.number:
+                return False
+            case PointFault(segment=wanted) | CorruptMedia(segment=wanted):
+                if wanted is not None and wanted != segment:
+                    return False
+            case _:
+                pass
+        if fault.at is Point.NOW:
+            return point in (Point.OPEN, Point.SEND, Point.NOW)
+        return fault.at is point
 
     def _is_mine(self, entry: Armed, now: float) -> bool:
-        known = self._decided.get(id(entry))
-        if known is not None:
-            # The entry is kept beside the verdict, so its id cannot be taken by another one meanwhile.
-            return known[1] and _in_time(entry, now)
-        if not entry.is_live(now):
+        if entry.origin is not None:
+            return self.board.stands(entry, now)
+        known = self._decided.get(entry)
+        if known is None and entry.is_live(now):
+            known = self._decided[entry] = entry.strikes(now, self.draw)
+        return bool(known) and entry.is_in_time(now)
+
+    def _has_its_moment(self, entry: Armed) -> bool:
+        """Once in a session, for those that strike wherever it is."""
+        if entry.fault.at is not Point.NOW:
+            return True
+        if entry in self._spent:
             return False
-        mine = entry.strikes(now, self.draw)
-        self._decided[id(entry)] = (entry, mine)
-        return mine
-
-
-def _in_time(entry: Armed, now: float) -> bool:
-    fault = entry.fault
-    return fault.for_seconds is None or now < entry.armed_at + fault.after_seconds + fault.for_seconds
-
-
-def _is_due(fault: Fault, point: Point, segment: int | None, prompt: str) -> bool:
-    if isinstance(fault, Flaky):
-        # Its plan for the session has been drawn, and is among the session's own faults.
-        return False
-    if isinstance(fault, Poison) and fault.text not in prompt:
-        return False
-    at = fault.at
-    if at is Point.NOW:
-        return point in (Point.OPEN, Point.SEND, Point.NOW)
-    wanted = fault.segment if isinstance(fault, PointFault) else None
-    return at is point and (wanted is None or wanted == segment)
+        self._spent.add(entry)
+        return True

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Protocol
 
+from emulator.faults import ProcessFault
 from emulator.replica.premises import Premises
 from emulator.replica.server import ReplicaServer
 
@@ -66,12 +67,11 @@ class LocalBody:
     def __init__(
         self, premises: Premises, tasks: asyncio.TaskGroup, on_death: Callable[[Body], None]
     ) -> None:
-        """`on_death` is called when it dies without having been told to."""
+        """`on_death` would be called if it died without having been told to; only a process does."""
         self._premises = premises
         self._server = ReplicaServer(premises, tasks)
         self._tasks = tasks
-        self._on_death = on_death
-        premises.crash = self._crash
+        premises.order = self._order
 
     @property
     def pid(self) -> int | None:
@@ -92,10 +92,13 @@ class LocalBody:
     async def stop(self) -> None:
         await self._server.stop()
 
-    def _crash(self) -> None:
-        # Not in the session's own task, which dies with the rest.
-        self._tasks.create_task(self._server.kill())
-        self._on_death(self)
+    def _order(self, fault: ProcessFault, key: int) -> None:
+        # Not in the session's own task, which may die of it.
+        self._tasks.create_task(self._obey(fault, key))
+
+    async def _obey(self, fault: ProcessFault, key: int) -> None:
+        await self._premises.owner(fault)
+        self._premises.release(key)
 
     def pause(self) -> None:
         self._server.pause()

@@ -16,11 +16,12 @@ import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from emulator.faults import Flaky, fault_from
+from emulator.faults import Flaky, Kill, Poison, ProcessFault, fault_from, fields_of
 from emulator.replica.board import Armed, Board
 from emulator.replica.premises import Counters, Premises
 from emulator.replica.server import ReplicaServer
@@ -73,9 +74,10 @@ async def _live(first: dict[str, Any], commands: asyncio.StreamReader) -> None:
     watches = Watches()
     _watch(first["watches"], watches)
     teller = _Teller(board, counters, watches)
-    premises = Premises(spec, board, counters, teller, crash=_crash, watches=watches)
+    premises = Premises(spec, board, counters, teller, watches=watches)
     async with asyncio.TaskGroup() as tasks:
         server = ReplicaServer(premises, tasks)
+        premises.order = partial(_order, server)
         await server.start()
         _say({"ready": True})
         while (command := await _next(commands)) is not None and command["do"] != "stop":
@@ -97,8 +99,11 @@ async def _live(first: dict[str, Any], commands: asyncio.StreamReader) -> None:
         await server.stop()
 
 
-def _crash() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+def _order(server: ReplicaServer, fault: ProcessFault, key: int) -> None:
+    """The parent, which has the signals, is asked to do what the fault wants."""
+    if isinstance(fault, Kill | Poison):
+        server.expect_death()
+    _say({"order": {"fault": fault.name, "fields": fields_of(fault), "key": key}})
 
 
 class _Teller:

@@ -5,40 +5,32 @@ WebSocket.
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import h11
-from websockets.datastructures import Headers
-from websockets.http11 import Request as Handshake
-from websockets.server import ServerProtocol
-from websockets.typing import Subprotocol
 
-from emulator.faults import Flaky, HealthHang, HealthStatus, Reset, Stall, Warming
-from emulator.faults.fault import Fault, Point
-from emulator.faults.flaky import Plan, health_fault, session_plan
-from emulator.faults.process import Kill
-from emulator.replica import health
-from emulator.replica.board import Encounter
-from emulator.replica.conversation import Conversation
-from emulator.replica.frames import ReplicaProtocol
+from emulator.faults import Blackhole, Flaky, HealthHang, SlowAccept, SlowDrip, Warming
+from emulator.faults.fault import Draw, Point
+from emulator.faults.flaky import health_fault
+from emulator.faults.health import MOVED_PATH
+from emulator.replica import health, upgrade
+from emulator.replica.board import Armed
+from emulator.replica.exchange import Exchange
 from emulator.replica.premises import Premises
-from emulator.replica.spec import HEALTH_PATHS, MAX_MESSAGE_BYTES, SESSION_PATHS
+from emulator.replica.spec import HEALTH_PATHS
 from emulator.replica.wire import Wire
 
 IDLE_SECONDS = 75.0
 """How long a connection may stay without a request."""
-HANDSHAKE_SECONDS = 10.0
-"""How long a client may take to read an answer."""
 
 
 async def serve(premises: Premises, wire: Wire, number: int) -> None:
     """The connection is over. `number` is the replica's count of it."""
     premises.record("connection_opened", connection=number, detail={"peer": wire.peer})
     try:
-        await Connection(premises, wire, number).run()
+        await Connection(Exchange(premises, wire, number)).run()
         await wire.finish()
     finally:
         premises.record("connection_closed", connection=number)
@@ -47,14 +39,17 @@ async def serve(premises: Premises, wire: Wire, number: int) -> None:
 class Connection:
     """Reads requests and answers them, one after the other."""
 
-    def __init__(self, premises: Premises, wire: Wire, number: int) -> None:
-        self._premises = premises
-        self._wire = wire
-        self._number = number
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._premises = exchange.premises
+        self._wire = exchange.wire
+        self._number = exchange.number
         self._http = h11.Connection(h11.SERVER)
 
     async def run(self) -> None:
         """Return when either side is done with the connection."""
+        if not await self._suffer_connect():
+            return
         while True:
             try:
                 request = await self._next_request()
@@ -63,8 +58,8 @@ class Connection:
                 return
             if request is None:
                 return
-            if _wants_websocket(request):
-                await self._upgrade(request)
+            if upgrade.is_wanted(request):
+                await upgrade.Upgrade(self._exchange, self._http, request).run()
                 return
             if not await self._answer(request) or self._premises.closing:
                 return
@@ -90,195 +85,117 @@ class Connection:
                 except TimeoutError:
                     return None
 
+    # Faults
+
+    async def _suffer_connect(self) -> bool:
+        """Whether the client is still there once it is listened to."""
+        draw = self._premises.draws_of(f"connection:{self._number}")
+        asked: set[Armed] = set()
+        while struck := self._strike(Point.CONNECT, draw, asked):
+            for entry in struck:
+                match entry.fault:
+                    case Blackhole():
+                        is_there = await self._exchange.outlast(entry, None)
+                    case SlowAccept(seconds=seconds):
+                        is_there = await self._exchange.outlast(entry, seconds)
+                    case _:
+                        continue
+                if not is_there:
+                    return False
+        return True
+
+    async def _suffer_health(self, draw: Draw) -> list[Armed] | None:
+        """The faults that struck this request, once those that only take time have done so; None when the
+        client has gone meanwhile."""
+        found: list[Armed] = []
+        asked: set[Armed] = set()
+        fresh = [*self._strike(Point.HEALTH, draw, asked), *self._flaky(draw)]
+        while fresh:
+            for entry in fresh:
+                found.append(entry)
+                hang = entry.fault
+                if isinstance(hang, HealthHang) and not await self._exchange.outlast(entry, hang.seconds):
+                    return None
+            # What was armed meanwhile strikes this request too.
+            fresh = list(self._strike(Point.HEALTH, draw, asked))
+        return found
+
+    def _strike(self, point: Point, draw: Draw, asked: set[Armed]) -> tuple[Armed, ...]:
+        struck = self._premises.board.strike(point, self._premises.now(), draw, asked)
+        for entry in struck:
+            self._premises.strike_counted(entry.fault.name, self._number, None)
+        return struck
+
+    def _flaky(self, draw: Draw) -> Iterator[Armed]:
+        armed = self._premises.board.armed.get(Flaky.name)
+        if armed is None or not isinstance(armed.fault, Flaky) or not armed.is_live(self._premises.now()):
+            return
+        if (own := health_fault(armed.fault, draw)) is not None:
+            self._premises.strike_counted(own.name, self._number, None)
+            yield Armed(own, armed.armed_at, origin=armed)
+
     # Plain requests
 
     async def _answer(self, request: h11.Request) -> bool:
         """Whether the connection may go on."""
         path = request.target.partition(b"?")[0].decode("ascii", "backslashreplace")
         if request.method not in (b"GET", b"HEAD"):
-            return await self._respond(request, path, 405, {"detail": "Method Not Allowed"})
+            return await self._respond(request, path, health.answer_of(405, {"detail": "Method Not Allowed"}))
+        if path == MOVED_PATH:
+            return await self._respond(request, path, health.answer_of(200, self._body_of("/health")))
         if path not in HEALTH_PATHS:
-            return await self._respond(request, path, 404, {"detail": "Not Found"})
-        status, body = 200, self._body_of(path, warming=False)
-        for fault in self._strike_health():
-            self._premises.strike_counted(fault.name, self._number, None)
-            match fault:
-                case HealthHang(seconds=seconds):
-                    if not await self._hang(seconds):
-                        self._note(request, path, None)
-                        return False
-                case HealthStatus(status=status):
-                    body = {"status": "error", "detail": "told to by a fault"}
-                case Warming():
-                    body = self._body_of(path, warming=True)
-                case _:
-                    pass
-        return await self._respond(request, path, status, body)
+            return await self._respond(request, path, health.answer_of(404, {"detail": "Not Found"}))
+        self._premises.counters.health_total += 1
+        draw = self._premises.draws_of(f"health:{self._premises.counters.health_total}")
+        struck = await self._suffer_health(draw)
+        if struck is None:
+            self._note(request, path, None)
+            return False
+        warming = any(isinstance(entry.fault, Warming) for entry in struck)
+        answer = health.answer_of(200, self._body_of(path, warming=warming))
+        for entry in struck:
+            answer = health.answer_under(entry.fault, answer)
+        drips = [entry for entry in struck if isinstance(entry.fault, SlowDrip)]
+        return await self._respond(request, path, answer, drips[-1] if drips else None)
 
-    def _strike_health(self) -> Sequence[Fault]:
-        premises = self._premises
-        premises.counters.health_total += 1
-        draw = premises.draws_of(f"health:{premises.counters.health_total}")
-        now = premises.now()
-        struck = list(premises.board.strike_health(now, draw))
-        flaky = premises.board.armed.get(Flaky.name)
-        if flaky is not None and flaky.is_live(now) and isinstance(flaky.fault, Flaky):
-            own = health_fault(flaky.fault, draw)
-            if own is not None:
-                struck.append(own)
-        return struck
-
-    async def _hang(self, seconds: float | None) -> bool:
-        """Whether the client is still there after `seconds` of silence."""
-        try:
-            async with asyncio.timeout(seconds):
-                while received := await self._wire.read():
-                    self._http.receive_data(received)
-        except TimeoutError:
-            return True
-        return False
-
-    def _body_of(self, path: str, *, warming: bool) -> dict[str, Any]:
+    def _body_of(self, path: str, *, warming: bool = False) -> dict[str, Any]:
         return health.body_of(
             path,
             warming=warming,
             sessions=self._premises.counters.sessions,
-            capacity=self._premises.spec.capacity,
+            capacity=self._premises.capacity,
             at=datetime.now(UTC).isoformat(),
         )
 
-    async def _respond(self, request: h11.Request, path: str, status: int, body: dict[str, Any]) -> bool:
-        text = json.dumps(body, separators=(",", ":")).encode()
-        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(text)))]
-        parts = [self._http.send(h11.Response(status_code=status, headers=headers)) or b""]
-        if request.method != b"HEAD":
-            parts.append(self._http.send(h11.Data(data=text)) or b"")
-        parts.append(self._http.send(h11.EndOfMessage()) or b"")
-        self._note(request, path, status)
-        return await self._write(*parts)
+    async def _respond(
+        self, request: h11.Request, path: str, answer: health.Answer, drip: Armed | None = None
+    ) -> bool:
+        parts = self._parts_of(answer, with_body=request.method != b"HEAD")
+        self._note(request, path, answer.status)
+        if drip is not None and isinstance(drip.fault, SlowDrip):
+            whole = b"".join(parts)
+            seconds, pieces = drip.fault.seconds, drip.fault.pieces
+            return await self._exchange.drip(whole, drip, seconds=seconds, pieces=pieces)
+        return await self._exchange.write(parts)
+
+    def _parts_of(self, answer: health.Answer, *, with_body: bool) -> Iterator[bytes]:
+        headers = [
+            ("Content-Type", "application/json"),
+            ("Content-Length", str(answer.size_bytes)),
+            *answer.headers,
+        ]
+        yield self._http.send(h11.Response(status_code=answer.status, headers=headers)) or b""
+        if with_body:
+            for part in answer.parts():
+                yield self._http.send(h11.Data(data=part)) or b""
+        yield self._http.send(h11.EndOfMessage()) or b""
 
     async def _answer_error(self, error: h11.RemoteProtocolError) -> None:
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             headers = [("Content-Length", "0"), ("Connection", "close")]
             head = self._http.send(h11.Response(status_code=error.error_status_hint, headers=headers))
-            await self._write(head or b"", self._http.send(h11.EndOfMessage()) or b"")
-
-    async def _write(self, *parts: bytes) -> bool:
-        try:
-            async with asyncio.timeout(HANDSHAKE_SECONDS):
-                await self._wire.write(*parts)
-        except TimeoutError:
-            self._wire.reset()
-            return False
-        return True
+            await self._exchange.write([(head or b"") + (self._http.send(h11.EndOfMessage()) or b"")])
 
     def _note(self, request: h11.Request, path: str, status: int | None) -> None:
         detail = {"method": request.method.decode("ascii"), "path": path, "status": status}
         self._premises.record("http_answered", connection=self._number, detail=detail)
-
-    # The way to a WebSocket
-
-    async def _upgrade(self, request: h11.Request) -> None:
-        premises = self._premises
-        premises.counters.sessions_total += 1
-        session = premises.counters.sessions_total
-        path = self._note_upgrade(request, session)
-        draw = premises.draws_of(str(session))
-        plan = self._plan(draw, session)
-        encounter = Encounter(premises.board, draw, own=plan.faults)
-        if not await self._strike_upgrade(encounter, session):
-            return
-        protocol = ReplicaProtocol(max_size=MAX_MESSAGE_BYTES, select_subprotocol=_selector(premises))
-        handshake = _handshake_of(request)
-        protocol.receive_data(handshake.serialize())
-        protocol.events_received()
-        if path in SESSION_PATHS:
-            response = protocol.accept(handshake)
-        else:
-            response = protocol.reject(403, "no sessions on this path\n")
-        protocol.send_response(response)
-        detail = {"status": response.status_code, "subprotocol": protocol.subprotocol}
-        premises.record("upgrade_answered", connection=self._number, session=session, detail=detail)
-        if not await self._write(*protocol.data_to_send()) or response.status_code != 101:
-            return
-        trailing = self._http.trailing_data[0]
-        self._wire.in_session = True
-        conversation = Conversation(
-            premises, self._wire, protocol, encounter, connection=self._number, session=session
-        )
-        await conversation.run(trailing)
-
-    def _note_upgrade(self, request: h11.Request, session: int) -> str:
-        target = request.target.decode("ascii", "backslashreplace")
-        path, _, query = target.partition("?")
-        headers = [
-            [name.decode("latin-1"), value.decode("latin-1")] for name, value in request.headers.raw_items()
-        ]
-        detail = {
-            "method": request.method.decode("ascii"),
-            "path": path,
-            "query": query,
-            "headers": headers,
-        }
-        self._premises.record("upgrade_received", connection=self._number, session=session, detail=detail)
-        return path
-
-    def _plan(self, draw: Any, session: int) -> Plan:
-        """What a flaky replica has in store for this session."""
-        premises = self._premises
-        armed = premises.board.armed.get(Flaky.name)
-        if armed is None or not isinstance(armed.fault, Flaky) or not armed.strikes(premises.now(), draw):
-            return Plan("healthy")
-        plan = session_plan(armed.fault, draw)
-        detail = {"fault": Flaky.name, "way": plan.way}
-        premises.record("fault_struck", connection=self._number, session=session, detail=detail)
-        if plan.refuse_seconds:
-            premises.refuse_until = premises.now() + plan.refuse_seconds
-            premises.changed()
-        return plan
-
-    async def _strike_upgrade(self, encounter: Encounter, session: int) -> bool:
-        """Whether the handshake goes on."""
-        await self._premises.pass_by(Point.UPGRADE, self._number, session)
-        for fault in encounter.strike(Point.UPGRADE, self._premises.now()):
-            match fault:
-                case Kill():
-                    self._premises.strike_counted(fault.name, self._number, session)
-                    self._premises.crash()
-                    await self._hang(None)
-                    return False
-                case Reset():
-                    self._premises.strike_counted(fault.name, self._number, session)
-                    self._wire.reset()
-                    return False
-                case Stall(seconds=seconds, then=then):
-                    self._premises.strike_counted(fault.name, self._number, session)
-                    if not await self._hang(seconds):
-                        return False
-                    if then == "reset":
-                        self._wire.reset()
-                        return False
-                case _:
-                    pass
-        return True
-
-
-def _wants_websocket(request: h11.Request) -> bool:
-    return any(name == b"upgrade" and value.lower() == b"websocket" for name, value in request.headers)
-
-
-def _handshake_of(request: h11.Request) -> Handshake:
-    headers = Headers()
-    for name, value in request.headers.raw_items():
-        headers[name.decode("latin-1")] = value.decode("latin-1")
-    return Handshake(
-        path=request.target.decode("ascii"), headers=headers, method=request.method.decode("ascii")
-    )
-
-
-def _selector(premises: Premises) -> Any:
-    def select(_protocol: ServerProtocol, offered: Sequence[Subprotocol]) -> Subprotocol | None:
-        wanted = set(offered)
-        return next((Subprotocol(name) for name in premises.spec.subprotocols if name in wanted), None)
-
-    return select

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from emulator.faults import Warming
+from emulator.faults import Capacity, ProcessFault, Warming
 from emulator.faults.fault import Draw, Point
 from emulator.replica.board import Board
 from emulator.replica.spec import ReplicaSpec
@@ -55,8 +56,12 @@ def _nothing() -> int:
     return 0
 
 
-def _stay_alive() -> None:
-    """What has no life yet cannot die."""
+def _unheard(_fault: ProcessFault, _key: int) -> None:
+    """What has no life yet suffers nothing."""
+
+
+async def _nobody(_fault: ProcessFault) -> None:
+    """What has no owner is left as it is."""
 
 
 @dataclass(slots=True)
@@ -67,8 +72,10 @@ class Premises:
     board: Board
     counters: Counters
     record: Record
-    crash: Callable[[], None] = _stay_alive
-    """The replica dies at once, as by a kill. Whoever gives it a life sets this."""
+    owner: Callable[[ProcessFault], Awaitable[None]] = _nobody
+    """Has done to the replica as a whole what the fault wants. Whoever owns the replica gives this."""
+    order: Callable[[ProcessFault, int], None] = _unheard
+    """Asks the owner for that, and for a release of the key after it. Whoever gives it a life sets this."""
     watches: Watches = field(default_factory=Watches)
     """Points at which it stands still; they outlive it."""
     unsent_bytes: Callable[[], int] = _nothing
@@ -80,11 +87,12 @@ class Premises:
     """Cleared while the replica is paused or stands still at a point: nobody reads or writes then."""
     paused: bool = False
     held: set[int] = field(default_factory=set)
-    """Keys of the watches for which it stands still."""
+    """Keys of the watches (0 and more) and orders (below 0) for which it stands still."""
     closing: bool = False
     """The server is stopping: sessions say goodbye."""
     ears: set[asyncio.Event] = field(default_factory=set)
     """Set at every change of faults, pause or life: who waits for one of them wakes up."""
+    _order_keys: Iterator[int] = field(default_factory=lambda: itertools.count(-1, -1))
 
     def __post_init__(self) -> None:
         self.running.set()
@@ -108,6 +116,11 @@ class Premises:
         self.held.discard(key)
         self._go_on()
 
+    def release_all(self) -> None:
+        """It stands still for nobody any longer."""
+        self.held.clear()
+        self._go_on()
+
     def _go_on(self) -> None:
         if not self.paused and not self.held:
             self.running.set()
@@ -120,17 +133,30 @@ class Premises:
         """
         if not self.watches.waiting or not (keys := self.watches.pass_by(point, session)):
             return
+        await self._stand_still(keys, lambda: self._tell_of(keys, point, connection, session))
+
+    async def carry_out(self, fault: ProcessFault) -> None:
+        """Return once the owner has done what the fault wants, if there is anything left to return to.
+        Nothing is read or written meanwhile, and what was sent before has left first, as with `pass_by`."""
+        key = next(self._order_keys)
+        await self._stand_still([key], lambda: self.order(fault, key))
+
+    async def _stand_still(self, keys: Iterable[int], tell: Callable[[], None]) -> None:
         self.held.update(keys)
         self.running.clear()
         await self._until_sent()
-        for key in keys:
-            detail = {"point": str(point), "watch": key}
-            self.record("point_reached", connection=connection, session=session, detail=detail)
+        tell()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HELD_SECONDS):
                 await self.running.wait()
         self.held.difference_update(keys)
         self._go_on()
+        await self.running.wait()
+
+    def _tell_of(self, keys: Iterable[int], point: Point, connection: int, session: int) -> None:
+        for key in keys:
+            detail = {"point": str(point), "watch": key}
+            self.record("point_reached", connection=connection, session=session, detail=detail)
 
     async def _until_sent(self) -> None:
         """The kernel tells nobody when it is through with sending: it has to be asked."""
@@ -144,6 +170,23 @@ class Premises:
         """Everyone who waits looks again."""
         for ear in self.ears:
             ear.set()
+
+    @contextlib.contextmanager
+    def ear(self) -> Iterator[asyncio.Event]:
+        """Set at every change, for whoever waits inside."""
+        ear = asyncio.Event()
+        self.ears.add(ear)
+        try:
+            yield ear
+        finally:
+            self.ears.discard(ear)
+
+    @property
+    def capacity(self) -> int:
+        """How many sessions it takes now, as far as that does not depend on the session."""
+        faults = self.board.live_at(Point.ADMIT, self.now())
+        changed = [fault.sessions for fault in faults if isinstance(fault, Capacity)]
+        return changed[-1] if changed else self.spec.capacity
 
     @property
     def is_warming(self) -> bool:

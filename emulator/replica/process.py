@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from emulator.faults import fields_of
+from emulator.faults import Kill, Pause, Poison, Restart, fault_from, fields_of
 from emulator.replica.board import Board
 from emulator.replica.body import Body, ChildFailed
 from emulator.replica.premises import Premises
@@ -178,15 +178,7 @@ class ProcessBody:
             self._on_death(self)
 
     def _hear(self, said: dict[str, Any]) -> None:
-        counters = self._premises.counters
-        for name, value in said.get("counters", {}).items():
-            setattr(counters, name, value)
-        for name, struck in said.get("struck", {}).items():
-            if name in self._premises.board.armed:
-                self._premises.board.armed[name].struck = struck
-        for key, seen in said.get("watches", {}).items():
-            if (watch := self._premises.watches.waiting.get(int(key))) is not None:
-                watch.seen = seen
+        self._count(said)
         if "event" in said:
             event = said["event"]
             if event["kind"] == "point_reached":
@@ -197,7 +189,26 @@ class ProcessBody:
                 session=event["session"],
                 detail=event["detail"],
             )
+        if "order" in said:
+            self._tasks.create_task(self._obey(said["order"]))
         if "ready" in said:
             self._ready.set()
         if (answered := self._answers.get(said.get("settled", 0))) is not None:
             answered.set()
+
+    def _count(self, said: dict[str, Any]) -> None:
+        counters, board, watches = self._premises.counters, self._premises.board, self._premises.watches
+        for name, value in said.get("counters", {}).items():
+            setattr(counters, name, value)
+        for name, struck in said.get("struck", {}).items():
+            if name in board.armed:
+                board.armed[name].struck = struck
+        for key, seen in said.get("watches", {}).items():
+            if (watch := watches.waiting.get(int(key))) is not None:
+                watch.seen = seen
+
+    async def _obey(self, order: dict[str, Any]) -> None:
+        fault = fault_from(order["fault"], order["fields"])
+        if isinstance(fault, Kill | Pause | Restart | Poison):
+            await self._premises.owner(fault)
+        self.release(order["key"])

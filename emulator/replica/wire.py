@@ -28,6 +28,7 @@ class Wire:
         self._running = running
         self.in_session = False
         """The handshake to a WebSocket is done."""
+        self._ahead = b""
 
     @property
     def peer(self) -> str:
@@ -49,12 +50,25 @@ class Wire:
     async def read(self) -> bytes:
         """The next bytes; empty once the other side has ended or the connection is lost. Cancel-safe."""
         await self._running.wait()
-        try:
-            received = await self._reader.read(READ_BYTES)
-        except OSError:
-            return b""
+        if not self._ahead:
+            with contextlib.suppress(OSError):
+                self._ahead = await self._reader.read(READ_BYTES)
         await self._running.wait()
+        received, self._ahead = self._ahead, b""
         return received
+
+    async def wait_for_end(self) -> None:
+        """Return once the other side has ended. What it says before that is kept for `read`; when that is
+        much, the end behind it is not seen. Cancel-safe."""
+        while len(self._ahead) < READ_BYTES:
+            await self._running.wait()
+            received = b""
+            with contextlib.suppress(OSError):
+                received = await self._reader.read(READ_BYTES)
+            if not received:
+                return
+            self._ahead += received
+        await asyncio.Event().wait()
 
     async def write(self, *parts: bytes) -> None:
         """The bytes are with the kernel or in a buffer of bounded size. Waits while the other side does not
@@ -81,11 +95,15 @@ class Wire:
 
     def reset(self) -> None:
         """The other side gets a reset; nothing more is sent or read."""
+        self.expect_death()
+        self._writer.transport.abort()
+
+    def expect_death(self) -> None:
+        """However the connection ends from now on, the other side gets a reset."""
         raw: socket.socket | None = self._writer.get_extra_info("socket")
         if raw is not None:
             with contextlib.suppress(OSError):
                 raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NOTHING)
-        self._writer.transport.abort()
 
     def end(self) -> None:
         """The other side sees the end of what we send; reading goes on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 
 import httpx
@@ -10,7 +11,6 @@ import pytest
 
 from emulator.control.server import ControlServer
 from emulator.farm import Farm
-from emulator.replica.server import bind
 
 
 @pytest.fixture
@@ -21,7 +21,8 @@ async def farm() -> AsyncIterator[Farm]:
 
 @pytest.fixture
 async def server(farm: Farm) -> AsyncIterator[ControlServer]:
-    with bind("127.0.0.1", 0) as bound:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
         serving = ControlServer(farm, bound)
         running = asyncio.create_task(serving.run())
         await serving.wait_until_up()

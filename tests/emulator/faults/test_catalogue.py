@@ -26,7 +26,7 @@ def test_every_fault_says_what_it_does(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "fields", "text"),
     [
-        ("stahl", {}, "there are: refuse, health_status"),
+        ("stahl", {}, "there are: refuse, blackhole"),
         ("stall", {"secs": 1}, "stall has no field 'secs'; its fields: probability"),
         ("stall", {"seconds": "1"}, "Expected `float | null`, got `str`"),
         ("stall", {"seconds": -1}, "seconds must be 0 or more"),

@@ -50,6 +50,9 @@ async def is_refused(replica: Replica) -> bool:
         _, writer = await asyncio.open_connection(replica.spec.host, replica.port)
     except ConnectionRefusedError:
         return True
+    except ConnectionResetError:
+        # Taken by the kernel, and the port closed at that moment.
+        return False
     writer.close()
     return False
 

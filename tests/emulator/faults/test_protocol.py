@@ -13,7 +13,6 @@ from websockets.exceptions import ConnectionClosedError, InvalidHandshake
 
 from emulator import faults
 from emulator.farm import Farm, Isolation
-from emulator.faults import protocol as protocol_faults
 from emulator.faults.protocol import snapshot_under
 from emulator.protocol.messages import (
     ContinuationState,
@@ -59,12 +58,12 @@ def test_a_snapshot_goes_as_it_is_without_faults() -> None:
 
 def test_other_messages_are_left_alone() -> None:
     message = SessionTimeout(timeout_seconds=1)
-    assert snapshot_under([protocol_faults.NoSnapshot()], message) is message
+    assert snapshot_under([faults.NoSnapshot()], message) is message
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_no_snapshot_wins_over_a_big_one(order: int) -> None:
-    both = [protocol_faults.NoSnapshot(), protocol_faults.BigState()][::order]
+    both = [faults.NoSnapshot(), faults.BigState()][::order]
     assert isinstance(snapshot_under(both, ContinuationStateSnapshot(state=STATE)), ErrorMessage)
 
 
@@ -73,7 +72,7 @@ def test_no_snapshot_wins_over_a_big_one(order: int) -> None:
 async def test_reject_refuses_so_many_sessions_in_band(
     a: Replica, point: Any, code: Any, retryable: bool
 ) -> None:
-    a.set_fault(protocol_faults.Reject(point=point, code=code, times=1))
+    a.set_fault(faults.Reject(point=point, code=code, times=1))
     async with session(a.ws_url) as client:
         with contextlib.suppress(ConnectionClosedError):
             await client.send({"type": "session_init_v2"})
@@ -96,7 +95,7 @@ async def test_reject_refuses_so_many_sessions_in_band(
 async def test_a_gpu_error_leaves_the_connection_open(
     a: Replica, fields: dict[str, Any], last: list[str]
 ) -> None:
-    a.set_fault(protocol_faults.GpuError(**fields))
+    a.set_fault(faults.GpuError(**fields))
     async with session(a.ws_url) as client:
         await client.send({"type": "session_init_v2"}, PROMPT, SNAPSHOT)
         seen = await client.receive_until("error")
@@ -113,7 +112,7 @@ async def test_a_gpu_error_leaves_the_connection_open(
 async def test_a_gpu_error_now_reaches_an_idle_session(a: Replica) -> None:
     async with session(a.ws_url) as client:
         await client.open()
-        a.set_fault(protocol_faults.GpuError(point="now", retryable=False))
+        a.set_fault(faults.GpuError(point="now", retryable=False))
         assert errors(await client.receive_until("error")) == [("worker_failed", False)]
 
 
@@ -121,7 +120,7 @@ async def test_no_pong_answers_no_ping_and_everything_else(a: Replica) -> None:
     async with session(a.ws_url) as client:
         await client.open()
         await (await client.socket.ping())
-        a.set_fault(protocol_faults.NoPong())
+        a.set_fault(faults.NoPong())
         pong = asyncio.ensure_future(await client.socket.ping())
         assert await client.segment("p")
         assert not pong.done()
@@ -143,7 +142,7 @@ async def test_a_paused_replica_answers_no_ping_until_it_goes_on(isolated: Farm)
 
 
 async def test_no_snapshot_answers_with_an_error_and_goes_on(a: Replica) -> None:
-    a.set_fault(protocol_faults.NoSnapshot())
+    a.set_fault(faults.NoSnapshot())
     async with session(a.ws_url) as client:
         await client.open()
         await client.segment("p")
@@ -158,7 +157,7 @@ async def test_a_big_state_is_as_good_as_a_small_one(farm: Farm) -> None:
     async with session(farm.replicas["a"].ws_url) as client:
         await client.open()
         await client.segment("1")
-        farm.set_fault("a", protocol_faults.BigState(size_bytes=300_000))
+        farm.set_fault("a", faults.BigState(size_bytes=300_000))
         state = await client.snapshot()
         assert len(json.dumps(state)) >= 300_000
         expected = await client.segment("2")
@@ -172,7 +171,7 @@ async def test_a_crash_kills_the_replica_and_its_other_sessions(isolated: Farm, 
     a = isolated.replicas["a"]
     async with session(a.ws_url) as bystander:
         await bystander.open()
-        a.set_fault(protocol_faults.Crash(point=point))
+        a.set_fault(faults.Kill(point=point))
         await a.settle()
         with contextlib.suppress(OSError, InvalidHandshake, ConnectionClosedError):
             async with session(a.ws_url) as client:
@@ -181,7 +180,7 @@ async def test_a_crash_kills_the_replica_and_its_other_sessions(isolated: Farm, 
         assert (await bystander.to_the_end()).code is None
     await eventually(lambda: a.status()["state"] == "killed", "it is known to be dead")
     assert a.sessions == 0
-    a.clear_fault("crash")
+    a.clear_fault("kill")
     await isolated.restart("a")
     async with session(a.ws_url) as client:
         await client.open()
@@ -189,7 +188,7 @@ async def test_a_crash_kills_the_replica_and_its_other_sessions(isolated: Farm, 
 
 async def test_a_poisoned_prompt_kills_whoever_takes_it_up(isolated: Farm) -> None:
     for replica in isolated.replicas.values():
-        replica.set_fault(protocol_faults.Poison(text="bad"))
+        replica.set_fault(faults.Poison(text="bad"))
         await replica.settle()
         async with session(replica.ws_url) as client:
             await client.open()

@@ -7,10 +7,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.faults import Abort, CloseSession, Flaky, HealthStatus, Latency, Refuse, Stall
+from emulator.faults import (
+    Abort,
+    Blackhole,
+    CloseSession,
+    CorruptMedia,
+    Flaky,
+    Flap,
+    GpuError,
+    HealthStatus,
+    Kill,
+    Latency,
+    Poison,
+    Refuse,
+    Reject,
+    Stall,
+    StopReading,
+)
 from emulator.faults.fault import Draw, Fault, Point
-from emulator.faults.protocol import Crash, GpuError, Poison, Reject
-from emulator.replica.board import Board, Encounter
+from emulator.replica.board import Armed, Board, Encounter
 
 
 def draws(*values: float) -> Draw:
@@ -40,14 +55,14 @@ def test_the_next_change_is_known(now: float, expected: float | None) -> None:
 
 def test_a_fault_of_health_counts_requests() -> None:
     board = board_with(HealthStatus(times=2))
-    struck = [bool(board.strike_health(100, draws())) for _ in range(4)]
+    struck = [bool(board.strike(Point.HEALTH, 100, draws(), set())) for _ in range(4)]
     assert struck == [True, True, False, False]
 
 
 def test_probability_is_a_share_of_the_opportunities() -> None:
     board = board_with(HealthStatus(probability=0.3))
     draw = draws(0.29, 0.3, 0.9, 0.0)
-    assert [bool(board.strike_health(100, draw)) for _ in range(4)] == [True, False, False, True]
+    assert [bool(board.strike(Point.HEALTH, 100, draw, set())) for _ in range(4)] == [True, False, False, True]
 
 
 def test_arming_again_replaces_and_lifting_tells_whether_it_stood() -> None:
@@ -94,7 +109,7 @@ def test_a_session_feels_a_fault_no_longer_than_it_stands() -> None:
         (CloseSession(point="now"), {Point.OPEN, Point.SEND, Point.NOW}),
         (Latency(), {Point.SEND}),
         (GpuError(point="snapshot"), {Point.SNAPSHOT}),
-        (Crash(point="segment_end"), {Point.SEGMENT_END}),
+        (Kill(point="segment_end"), {Point.SEGMENT_END}),
         (Reject(point="init"), {Point.INIT}),
         (Poison(), set()),
         (Refuse(), {Point.LISTEN}),
@@ -123,9 +138,13 @@ def test_a_fault_may_be_for_one_segment() -> None:
     ]
 
 
-def test_a_sessions_own_faults_strike_without_the_board() -> None:
-    encounter = Encounter(Board(), draws(), own=(Abort(),))
-    assert encounter.strike(Point.SEGMENT, 0, 0) == (Abort(),)
+def test_a_sessions_own_faults_stand_as_long_as_what_they_came_of() -> None:
+    board = board_with(Flaky())
+    own = Armed(Abort(), 100, origin=board.armed["flaky"])
+    encounter = Encounter(board, draws(), own=(own,))
+    assert encounter.strike(Point.SEGMENT, 100, 0) == (own,)
+    board.lift("flaky")
+    assert encounter.strike(Point.SEGMENT, 100, 0) == ()
 
 
 @given(st.integers(1, 20), st.lists(st.floats(0, 0.99), min_size=30, max_size=30), st.floats(0, 1))
@@ -134,4 +153,4 @@ def test_a_fault_never_strikes_more_often_than_told(
 ) -> None:
     board = board_with(HealthStatus(times=times, probability=probability))
     draw = draws(*numbers)
-    assert sum(len(board.strike_health(100, draw)) for _ in range(30)) <= times
+    assert sum(len(board.strike(Point.HEALTH, 100, draw, set())) for _ in range(30)) <= times
