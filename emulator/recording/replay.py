@@ -44,6 +44,11 @@ CAPACITY = 4
 logger = logging.getLogger("emulator")
 
 
+async def pause(seconds: float) -> None:
+    """So much time has passed."""
+    await asyncio.sleep(seconds)
+
+
 class Differs(Exception):
     """The client says something else than the recording has; the text says what."""
 
@@ -230,7 +235,7 @@ class _Playing:
 
     async def _wait(self, step: Step, before: float) -> None:
         gap = 0.0 if step.at_seconds is None else max(0.0, step.at_seconds - before)
-        await asyncio.sleep(gap / self._replay.speed)
+        await pause(gap / self._replay.speed)
 
     async def _speak(self, step: Step) -> bool:
         """Whether that was the end."""

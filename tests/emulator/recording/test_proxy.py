@@ -235,7 +235,7 @@ async def test_a_client_that_does_not_read_stops_the_replica(tmp_path: Path) -> 
             return
 
     async with peer(flood) as url, recorded(tmp_path, url) as proxy:
-        async with connect(proxy.url, compression=None, proxy=None, max_queue=1):
+        async with connect(proxy.url, compression=None, proxy=None, max_queue=1) as client:
             before = -1
 
             async def stands_still() -> bool:
@@ -245,6 +245,7 @@ async def test_a_client_that_does_not_read_stops_the_replica(tmp_path: Path) -> 
 
             await eventually(stands_still, "nothing more is taken from the replica", every=0.3)
             assert sent < 2000
+            client.transport.abort()
 
 
 async def test_the_end_of_the_recording_is_told_to_both_sides(tmp_path: Path) -> None:
