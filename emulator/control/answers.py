@@ -38,6 +38,11 @@ class ReplicaStatus(msgspec.Struct, frozen=True):
     faults: dict[str, dict[str, Any]]
     """Those that stand, by name: their fields, `struck` (opportunities taken) and `live` (in its time)."""
 
+    @property
+    def ws_url(self) -> str:
+        """Where a session is opened."""
+        return self.url.replace("http", "ws", 1) + "/v1/stream"
+
 
 class OpenSession(msgspec.Struct, frozen=True):
     """A session that is open now."""

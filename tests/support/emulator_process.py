@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import msgspec
 
+from emulator.client import AsyncEmulator, EmulatorError
 from tests.support.processes import BIN, RunningProcess
 
 _numbers = itertools.count(1)
@@ -49,27 +51,42 @@ class EmulatorProcess(RunningProcess):
         """The same, with a primary: the first one is asked first, then the others in order."""
         return self.settings(**{next(iter(self.urls)): {"primary": True}})
 
+    @asynccontextmanager
+    async def api(self) -> AsyncIterator[AsyncEmulator]:
+        """Its control API; a request that fails is told with what the emulator wrote."""
+        try:
+            async with AsyncEmulator(self.control) as client:
+                yield client
+        except EmulatorError as error:
+            raise self.failure(str(error)) from error
+
     async def replica(self, name: str) -> dict[str, Any]:
         """What the control API says of a replica."""
-        return dict(await self._call("GET", f"/replicas/{name}"))
+        async with self.api() as api:
+            return dict(msgspec.to_builtins(await api.replica(name)))
 
     async def kill(self, name: str) -> None:
         """Every connection is reset and the port closed."""
-        await self._call("POST", f"/replicas/{name}/kill")
+        async with self.api() as api:
+            await api.kill(name)
 
     async def restart(self, name: str) -> None:
-        await self._call("POST", f"/replicas/{name}/restart")
+        async with self.api() as api:
+            await api.restart(name)
 
     async def pause(self, name: str) -> None:
         """The replica stands still; by SIGSTOP where it is a process of its own."""
-        await self._call("POST", f"/replicas/{name}/pause")
+        async with self.api() as api:
+            await api.pause(name)
 
     async def resume(self, name: str) -> None:
-        await self._call("POST", f"/replicas/{name}/resume")
+        async with self.api() as api:
+            await api.resume(name)
 
     async def lift(self, name: str, fault: str) -> None:
         """The fault stands no longer."""
-        await self._call("DELETE", f"/replicas/{name}/faults/{fault}")
+        async with self.api() as api:
+            await api.lift(name, fault)
 
     async def struck(self, name: str, fault: str) -> int:
         """How many opportunities the fault has taken on the replica."""
@@ -77,34 +94,24 @@ class EmulatorProcess(RunningProcess):
 
     async def arm(self, name: str, fault: str, **fields: object) -> None:
         """The fault stands on the replica."""
-        await self._call("PUT", f"/replicas/{name}/faults/{fault}", fields)
+        async with self.api() as api:
+            await api.arm(name, fault, **fields)
 
     async def reset(self) -> None:
         """No faults, every replica running."""
-        await self._call("POST", "/reset")
+        async with self.api() as api:
+            await api.reset()
 
     async def events(self, name: str) -> list[dict[str, Any]]:
         """What the replica saw and did, oldest first."""
-        page = await self._call("GET", f"/events?replica={name}&limit=10000")
-        return list(page["events"])
+        async with self.api() as api:
+            page = await api.events(replica=name, limit=10_000)
+        return [msgspec.to_builtins(event) for event in page.events]
 
     async def sessions_total(self) -> dict[str, int]:
         """Sessions that each replica has had."""
-        return {
-            replica["name"]: int(replica["sessions_total"])
-            for replica in await self._call("GET", "/replicas")
-        }
-
-    async def _call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
-        # Plain HTTP: without the certificates, whose loading costs more than the request.
-        options: dict[str, Any] = {"timeout": 10, "trust_env": False, "verify": False}
-        async with httpx.AsyncClient(base_url=self.control, **options) as client:
-            answer = (
-                await client.request(method, path, json=body) if body else await client.request(method, path)
-            )
-        if answer.is_error:
-            raise self.failure(f"{method} {path}: {answer.status_code} {answer.text}")
-        return answer.json()
+        async with self.api() as api:
+            return {replica.name: replica.sessions_total for replica in await api.replicas()}
 
     async def __aenter__(self) -> EmulatorProcess:
         try:
