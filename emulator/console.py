@@ -30,6 +30,7 @@ def banner(farm: Farm, control_url: str) -> Iterator[str]:
         notes = ", ".join(describe(fault) for fault in replica.faults)
         yield f"  {replica.name:<3} {replica.url}" + (f"   {notes}" if notes else "")
     yield f"control API: {control_url} (its routes: {control_url}/schema)"
+    yield f"player: {control_url}/player"
     first = next(iter(farm.replicas))
     base = f"{control_url}/replicas/{first}"
     yield f"break one, here {first}:"

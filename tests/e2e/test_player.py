@@ -77,6 +77,11 @@ async def test_video_goes_on_when_the_replica_that_serves_is_killed(tmp_path: Pa
                 await until_played(page, died_at + 6)
                 await page.screenshot(path=artifact("player.png"))
 
+                # This time with half of a segment on the screen already.
+                await emulator.arm("b", "crash", point="segment")
+                await page.wait_for_selector("#moves li[data-replica=c]")
+                assert await serving(page) == "c"
+
                 # Past all that can have been in hand at its death, faster than it would: what is behind goes.
                 await page.evaluate("document.getElementById('video').playbackRate = 3")
                 await until_played(page, died_at + 16)

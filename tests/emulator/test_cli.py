@@ -204,3 +204,39 @@ def test_poison_stands_on_every_replica() -> None:
         assert [replica["faults"]["poison"]["text"] for replica in replicas] == ["bad"] * 3
         process.send_signal(signal.SIGTERM)
         assert ended(process)[0] == 0
+
+
+# Media
+
+
+def test_video_that_cannot_be_made_is_refused_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "av.py").write_text("raise ImportError")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with emulator(*FREE, "--media", "mp4") as process:
+        code, out, err = ended(process)
+    assert (code, out) == (1, "")
+    assert err.startswith("emulator: --media mp4 needs PyAV, which is not installed: install it with")
+    assert len(err.splitlines()) == 1
+
+
+def test_a_watermark_without_video_is_refused_in_a_line() -> None:
+    with emulator(*FREE, "--media", "filler", "--watermark") as process:
+        assert ended(process) == (
+            1,
+            "",
+            "emulator: --watermark is painted into real video: use it with --media mp4\n",
+        )
+
+
+@pytest.mark.parametrize(("choice", "is_video"), [("auto", True), ("mp4", True), ("filler", False)])
+async def test_the_media_are_those_asked_for(choice: str, is_video: bool) -> None:
+    with emulator(*FREE, "--segment-seconds", "0", "--media", choice, "--json") as process:
+        url = json_line(process)["replicas"][0]["url"]
+        async with session(url.replace("http", "ws") + "/v1/stream") as client:
+            await client.open()
+            media = await client.segment("p")
+        process.send_signal(signal.SIGTERM)
+        ended(process)
+    assert (media[4:8] == b"ftyp") is is_video

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import itertools
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,8 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import to_builtins
 
+from emulator import media
 from emulator.protocol import script
-from emulator.protocol.actions import Action, Close, Drop, Reach, Send, SendMedia, Wait
+from emulator.protocol.actions import (
+    Action,
+    AwaitMedia,
+    BeginMedia,
+    Close,
+    Drop,
+    Reach,
+    Send,
+    SendMedia,
+    Wait,
+)
 from emulator.protocol.messages import (
     ContinuationStateSnapshot,
     ErrorMessage,
@@ -298,3 +311,52 @@ def test_the_same_segment_has_another_stream_id_in_another_session() -> None:
         ]
 
     assert stream_ids("a:1") != stream_ids("b:1")
+
+
+# Real video
+
+VIDEO = Generation(segment_seconds=0, steps=1, chunks=2, width=64, height=64, media="mp4")
+MADE = media.Segment(b"init", (b"one", b"two"), "0" * 64, mime="video/mp4; codecs=x")
+
+
+def test_real_video_is_begun_before_the_steps_and_awaited_after_them() -> None:
+    session = opened(VIDEO)
+    session.receive(json.dumps(prompt("a pier", seed=4)))
+    walked: list[Any] = []
+    for action in session.answers():
+        if isinstance(action, AwaitMedia):
+            session.deliver(MADE)
+        walked.append(action)
+    kinds = [type(action) for action in walked if not isinstance(action, (Wait, Reach))]
+    assert kinds == [Send, BeginMedia, Send, AwaitMedia, Send, *[SendMedia] * 3, Send, Send]
+    (order,) = [action.order for action in walked if isinstance(action, BeginMedia)]
+    assert order == media.Order(
+        media.digest_of(None), "a pier", 4, number=0, chunks=2, picture=media.Picture(64, 64)
+    )
+    assert [action.data for action in walked if isinstance(action, SendMedia)] == [b"init", b"one", b"two"]
+    (announced,) = [a.message for a in walked if isinstance(a, Send) and isinstance(a.message, MediaInit)]
+    assert announced.mime == MADE.mime
+
+
+def test_the_number_in_the_picture_goes_on_where_the_state_stands() -> None:
+    state = media.state_after("a" * 64, segment_idx=0, prompt="p", made=7)
+    session = opened(VIDEO, continuation_state=to_builtins(state))
+    session.receive(json.dumps(prompt()))
+    (begun,) = [action for action in itertools.islice(session.answers(), 3) if isinstance(action, BeginMedia)]
+    assert (begun.order.digest, begun.order.number) == ("a" * 64, 7)
+
+
+def test_a_watermark_says_whose_it_is() -> None:
+    for watermark, said in ((True, "b"), (False, "")):
+        session = Session(replace(VIDEO, watermark=watermark), "b:1", "b")
+        say(session, {"type": "session_init_v2"})
+        session.receive(json.dumps(prompt()))
+        (begun,) = [a for a in itertools.islice(session.answers(), 3) if isinstance(a, BeginMedia)]
+        assert begun.order.watermark == said
+
+
+def test_video_that_nobody_delivered_is_a_defect() -> None:
+    session = opened(VIDEO)
+    session.receive(json.dumps(prompt()))
+    with pytest.raises(RuntimeError, match="not delivered"):
+        list(session.answers())
