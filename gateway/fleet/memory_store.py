@@ -68,7 +68,7 @@ class MemoryFleetStore:
         said = checked_beat(beat, self._spec)
         now, tables = self._server.now_us(), self._server.tables(self._spec.name)
         _drop_expired(tables, now)
-        _repair(tables, now + said.ttl_us)
+        _repair(tables, now + said.usual_ttl_us)
         since, found, written = now, None, True
         if head := _HEAD.match(tables.entries.get(said.member_id, b"")):
             found = head[2]

@@ -10,8 +10,8 @@ What every line stands on:
    `%.0f` does not. Times are returned as text: Redis cuts the fraction off a number, and may overflow.
 3. No shebang line: Redis 6.2 refuses one.
 4. The two keys can be lost one by one (eviction, a hand at the keyboard). An entry without an expiry was
-   alive at the last beat, whoever made that: it is given one ttl from now, and expires then if it is dead. An
-   expiry without an entry says nothing of its member, and is dropped; the member comes back as a new one.
+   alive at the last beat, whoever made that: it is given the fleet's ttl from now, and expires then if it is
+   dead. An expiry without an entry says nothing of its member, and is dropped; the member comes back as new.
 5. A clock that went back (a failover to another machine) may leave a `since` in the future: it becomes now.
 """
 
@@ -23,6 +23,7 @@ local now = tonumber(time[1]) * 1000000 + tonumber(time[2])"""
 
 _SHARED = """
 local Z, H = KEYS[1], KEYS[2]
+local HEAD = '^(%d+)\\t([^\\t]*)\\t(%d+)\\t'
 local function whole(number) return string.format('%.0f', number) end
 local function expire_keys()
     local last = redis.call('ZRANGE', Z, -1, -1, 'WITHSCORES')[2]
@@ -35,16 +36,16 @@ end
 """
 
 _BEAT = """
--- ARGV: id, incarnation, number, ttl in microseconds, payload
-local id, incarnation, number, ttl, payload = unpack(ARGV)
-number, ttl = tonumber(number), tonumber(ttl)
+-- ARGV: id, incarnation, number, this entry's ttl and the fleet's in microseconds, payload
+local id, incarnation, number, ttl, usual, payload = unpack(ARGV)
+number, ttl, usual = tonumber(number), tonumber(ttl), tonumber(usual)
 for _, gone in ipairs(redis.call('ZRANGEBYSCORE', Z, '-inf', whole(now))) do
     redis.call('ZREM', Z, gone)
     redis.call('HDEL', H, gone)
 end
 if redis.call('ZCARD', Z) ~= redis.call('HLEN', H) then
     for _, held in ipairs(redis.call('HKEYS', H)) do
-        if not redis.call('ZSCORE', Z, held) then redis.call('ZADD', Z, whole(now + ttl), held) end
+        if not redis.call('ZSCORE', Z, held) then redis.call('ZADD', Z, whole(now + usual), held) end
     end
     for _, held in ipairs(redis.call('ZRANGE', Z, 0, -1)) do
         if redis.call('HEXISTS', H, held) == 0 then redis.call('ZREM', Z, held) end
@@ -53,7 +54,7 @@ end
 local since, found, written = now, false, 1
 local before = redis.call('HGET', H, id)
 if before then
-    local joined, by, count = string.match(before, '^(%d+)\\t([^\\t]*)\\t(%d+)\\t')
+    local joined, by, count = string.match(before, HEAD)
     if joined then
         found = by
         since = math.min(tonumber(joined), now)
@@ -77,7 +78,8 @@ _LEAVE = """
 local id, incarnation = unpack(ARGV)
 local entry = redis.call('HGET', H, id)
 if not entry then return 0 end
-if incarnation and string.match(entry, '^%d+\\t([^\\t]*)\\t') ~= incarnation then return 0 end
+local _, by = string.match(entry, HEAD)
+if incarnation and by ~= incarnation then return 0 end
 local expiry = redis.call('ZSCORE', Z, id)
 redis.call('ZREM', Z, id)
 redis.call('HDEL', H, id)

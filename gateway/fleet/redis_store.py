@@ -60,11 +60,12 @@ def open_client(url: str, *, timeout_seconds: float = TIMEOUT_SECONDS, cluster: 
         "socket_connect_timeout": timeout_seconds,
         "protocol": 2,
         "driver_info": None,
+        "retry": Retry(NoBackoff(), 1),
     }
     try:
         if cluster:
-            return cast("RedisClient", RedisCluster.from_url(url, cluster_error_retry_attempts=1, **options))
-        return cast("RedisClient", Redis.from_url(url, retry=Retry(NoBackoff(), 1), **options))
+            return cast("RedisClient", RedisCluster.from_url(url, **options))
+        return cast("RedisClient", Redis.from_url(url, **options))
     except (ValueError, RedisError) as error:
         raise FleetRefused(f"the fleet's url cannot be used: {hide_passwords(str(error))}") from error
 
@@ -107,7 +108,7 @@ class RedisFleetStore:
 
     async def beat(self, beat: Beat) -> Answer:
         said = checked_beat(beat, self._spec)
-        args = (said.member_id, said.incarnation, said.number, said.ttl_us, said.payload)
+        args = (said.member_id, said.incarnation, said.number, said.ttl_us, said.usual_ttl_us, said.payload)
         now, found, written, entries = await self._beat.run(self._client, self._keys, *args)
         return Answer(_decode(now, entries), read_incarnation(found), written == 1)
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from gateway.errors import FleetRefused
-from gateway.fleet.encoding import encode_payload
+from gateway.fleet.encoding import encode_payload, microseconds
 from gateway.fleet.member import NOTHING, MemberState, Report, checked_id
 from gateway.fleet.spec import FleetSpec
 from gateway.fleet.view import FleetView
@@ -86,6 +86,7 @@ class Checked:
     incarnation: bytes
     number: int
     ttl_us: int
+    usual_ttl_us: int
     payload: bytes
 
 
@@ -100,7 +101,8 @@ def checked_beat(beat: Beat, spec: FleetSpec) -> Checked:
         checked_id(beat.member_id).encode(),
         checked_incarnation(beat.incarnation),
         beat.number,
-        ttl // timedelta(microseconds=1),
+        microseconds(ttl),
+        microseconds(spec.ttl),
         encode_payload(MemberState(beat.state), beat.report, spec.report_max_bytes),
     )
 
