@@ -26,6 +26,12 @@ def _serve(words: Sequence[str]) -> int:
     return serve.main(words)
 
 
+def _run(words: Sequence[str]) -> int:
+    from emulator.cli import run
+
+    return run.main(words)
+
+
 def _validate(words: Sequence[str]) -> int:
     from emulator.cli import scenarios
 
@@ -52,6 +58,7 @@ def _replay(words: Sequence[str]) -> int:
 
 COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
     "serve": _serve,
+    "run": _run,
     "validate": _validate,
     "list": _list,
 }

@@ -231,8 +231,11 @@ class DrivenSession:
             attempt.completed_at.append(now)
             if attempt.first_segment_at is None:
                 attempt.first_segment_at = now
-        attempt.binary_messages += isinstance(data, bytes)
-        attempt.other_messages += isinstance(data, str) and kind is None
+        name = "binary" if isinstance(data, bytes) else kind or "other"
+        attempt.binary_messages += name == "binary"
+        attempt.other_messages += name == "other"
+        if name != "binary" or attempt.sequence[-1:] != ["binary"]:
+            attempt.sequence.append(name)
         self.placed.set()
         self._changed.set()
         self._tell(kind)
@@ -260,7 +263,10 @@ class DrivenSession:
             self._end("closed", None)
 
     def _end(self, event: str, kind: str | None) -> None:
-        self._attempt.ended_at = self._clock()
+        attempt = self._attempt
+        attempt.ended_at = self._clock()
+        if attempt.heard_at is not None and self._owed > 0:
+            attempt.silence_seconds = max(attempt.silence_seconds, attempt.ended_at - attempt.heard_at)
         self._attempt.story.over = True
         self.placed.set()
         self._changed.set()

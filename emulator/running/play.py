@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from emulator.running.ports import free_port
 from emulator.running.seen import Played
 from emulator.running.settling import until_settled
 from emulator.running.stage import Stage
+from emulator.running.statuses import statuses_in
 from emulator.scenario import Scenario
 
 HOST = "127.0.0.1"
@@ -24,6 +24,10 @@ DEFAULT_PORT = 9101
 
 class CannotPlay(Exception):
     """The stage could not be set; nothing was judged. The text says what would be right."""
+
+
+class LacksStatus(Exception):
+    """The scenario looks at the gateway's /status, and the gateway has none of that kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +56,9 @@ async def play(scenario: Scenario, venue: Venue, *, seed: int | None = None) -> 
     try:
         async with asyncio.TaskGroup() as tasks:
             await _play(played, venue, tasks)
-    except* (GatewayFailed, PortBusy, NoVideo, ChildFailed) as group:
+    except* (GatewayFailed, LacksStatus, PortBusy, NoVideo, ChildFailed) as group:
         problem = _first(group)
-        if isinstance(problem, GatewayFailed):
+        if isinstance(problem, GatewayFailed | LacksStatus):
             raise problem from None
         where = ": choose other ports with --port" if isinstance(venue, Standing) else ""
         raise CannotPlay(f"{problem}{where}" if isinstance(problem, PortBusy) else str(problem)) from problem
@@ -63,7 +67,7 @@ async def play(scenario: Scenario, venue: Venue, *, seed: int | None = None) -> 
 
 async def _play(played: Played, venue: Venue, tasks: asyncio.TaskGroup) -> None:
     scenario = played.scenario
-    specs = _specs(scenario, played.seed, venue.port if isinstance(venue, Standing) else 0)
+    specs = _specs(played, venue.port if isinstance(venue, Standing) else 0)
     faults = {name: scenario.replicas.plan(name).faults for name in scenario.replicas.names}
     farm = Farm(scenario.replicas.names, specs=specs, faults=faults, isolate=scenario.replicas.isolate)
     async with AsyncExitStack() as stack:
@@ -71,6 +75,9 @@ async def _play(played: Played, venue: Venue, tasks: asyncio.TaskGroup) -> None:
         played.urls = {name: replica.url for name, replica in farm.replicas.items()}
         gateway = await _gateway(scenario, venue, farm, stack, tasks)
         try:
+            if "status" in scenario.needs:
+                await _check_status(gateway, played)
+            played.gateway.started = isinstance(gateway, StartedGateway)
             await Stage(played, farm, gateway).run()
         finally:
             if isinstance(gateway, StartedGateway):
@@ -102,8 +109,16 @@ async def _gateway(
             )
 
 
-def _specs(scenario: Scenario, seed: int, port: int) -> list[ReplicaSpec]:
+async def _check_status(gateway: Gateway, played: Played) -> None:
+    answer = await gateway.get("/status")
+    gateway.check()
+    if answer is None or statuses_in(answer.content, played.urls) is None:
+        raise LacksStatus
+
+
+def _specs(played: Played, port: int) -> list[ReplicaSpec]:
     found = []
+    scenario = played.scenario
     for index, name in enumerate(scenario.replicas.names):
         plan = scenario.replicas.plan(name)
         found.append(
@@ -112,8 +127,8 @@ def _specs(scenario: Scenario, seed: int, port: int) -> list[ReplicaSpec]:
                 host=HOST,
                 port=port + index if port else 0,
                 capacity=plan.capacity,
-                seed=seed,
-                generation=dataclasses.replace(plan.generation, media=scenario.replicas.media),
+                seed=played.seed,
+                generation=played.generation_of(plan),
                 subprotocols=plan.subprotocols,
                 ping_interval_seconds=plan.ping_interval,
                 ping_timeout_seconds=plan.ping_timeout,

@@ -5,13 +5,15 @@ Filled while it is played and judged after. All times are seconds since the play
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from emulator.events import Event
+from emulator.protocol.script import Generation
 from emulator.running.story import Segment, Story
-from emulator.scenario import Prompt, Scenario, Sessions
+from emulator.scenario import Plan, Prompt, Scenario, Sessions
 
 SESSION_HEADER = "X-Emulator-Session"
 """Of every upgrade: the session's name, so that a replica's log tells whose it is."""
@@ -69,6 +71,8 @@ class Attempt:
     """Of the last message."""
     silence_seconds: float = 0.0
     """The longest without a message, while segments were owed."""
+    sequence: list[str] = field(default_factory=list)
+    """Types of the messages in order, with `binary` for any number of binary ones in a row, and `other`."""
     binary_messages: int = 0
     other_messages: int = 0
     """Text without a type."""
@@ -120,6 +124,12 @@ class SessionSeen:
         for attempt in self.attempts:
             yield from attempt.story.types
 
+    @property
+    def sequence(self) -> Iterator[str]:
+        """Of all messages, in order, as an attempt has them."""
+        for attempt in self.attempts:
+            yield from attempt.sequence
+
 
 @dataclass(slots=True)
 class StatusSeen:
@@ -158,6 +168,8 @@ class Played:
     moments: list[Moment] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
     """What never came: steps, and openings of sessions, in words."""
+    waiting_steps: list[int] = field(default_factory=list)
+    """Numbers of the steps among them, from 1."""
     not_done: list[str] = field(default_factory=list)
     """Actions that could not be done, and why."""
     statuses: list[StatusSeen] = field(default_factory=list)
@@ -166,6 +178,10 @@ class Played:
     ended_at: float | None = None
     overran: bool = False
     """The deadline ended it."""
+
+    def generation_of(self, plan: Plan) -> Generation:
+        """How a replica of this play generates."""
+        return dataclasses.replace(plan.generation, media=self.scenario.replicas.media)
 
     def tell(self, at: float, who: str, what: str) -> None:
         """It is in the account."""

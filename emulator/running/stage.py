@@ -100,7 +100,11 @@ class Stage:
                         await self._wake(None)
             except TimeoutError:
                 self._played.overran = True
+            steps = len(self._scenario.timeline)
             self._played.waiting = [self._in_words(entry) for entry in self._timeline.waiting]
+            self._played.waiting_steps = [
+                entry.key + 1 for entry in self._timeline.waiting if entry.key < steps
+            ]
             for check, seen in checks:
                 if check.at is None:
                     looking.create_task(self._check(check, seen))
@@ -146,6 +150,8 @@ class Stage:
         everyone_is_gone = all(driven.seen.over for driven in self._driven.values())
         if self._gateway_died:
             return everyone_is_gone
+        if self._somebody_opens():
+            return False
         if self._now() < self._scenario.lasts or self._busy or self._gateway_may_still_end:
             return False
         if not all(driven.waits_for_others for driven in self._driven.values()):
@@ -154,8 +160,14 @@ class Stage:
         if any(self._may_come(entry, everyone_is_gone) for entry in waiting):
             return False
         # Where an opening never comes, those after it do not come either.
-        stuck = everyone_is_gone and any(entry.key >= len(self._scenario.timeline) for entry in waiting)
-        return not self._unopened or stuck
+        return not self._unopened or everyone_is_gone
+
+    def _somebody_opens(self) -> bool:
+        """A session is about to open: it waits for nothing, nor does one before it in line."""
+        waiting = {entry.key - len(self._scenario.timeline) for entry in self._timeline.waiting}
+        in_line = [index for index in sorted(self._unopened) if not self._scenario.sessions[index].together]
+        first = [*in_line[:1], *(self._unopened - set(in_line))]
+        return any(index not in waiting for index in first)
 
     def _may_come(self, entry: Planned[int], everyone_is_gone: bool) -> bool:
         when = entry.when

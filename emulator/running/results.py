@@ -1,0 +1,103 @@
+"""PURE. The verdict on a scenario, and its account: what happened when."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from emulator.events import Event
+from emulator.running.seen import Moment, Played, owners
+from emulator.running.words import counted
+from emulator.scenario import NEEDS, Need, Scenario
+
+Verdict = Literal["passed", "failed", "cannot"]
+LONGEST_ACCOUNT = 200
+"""Lines; of a longer one the middle is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of one scenario."""
+
+    scenario: Scenario
+    verdict: Verdict
+    seconds: float
+    findings: tuple[str, ...] = ()
+    """What was not as expected, or why it could not be played."""
+    played: Played | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def headline(self) -> str:
+        """One line."""
+        word = {"passed": "PASS", "failed": "FAIL", "cannot": "----"}[self.verdict]
+        first = f"  {self.findings[0]}" if self.verdict == "cannot" else ""
+        return f"{word}  {self.scenario.name}  ({self.seconds:.1f} s){first}"
+
+    def lines(self, *, account: bool) -> Iterator[str]:
+        """The verdict for people; with the account of what happened, if that is wanted."""
+        yield self.headline
+        yield from (f"      note: {note}" for note in self.notes)
+        if self.verdict == "failed":
+            for finding in self.findings:
+                first, *rest = finding.splitlines() or [""]
+                yield f"      {first}"
+                yield from (f"        | {line}" for line in rest)
+        if account and self.played is not None:
+            yield f"      what happened (seed {self.played.seed}; seconds since the beginning):"
+            yield from (f"      {line}" for line in account_of(self.played))
+        if self.verdict == "failed" and self.played is not None and self.played.gateway.tail:
+            yield "      the gateway's last lines:"
+            yield from (f"        | {line}" for line in self.played.gateway.tail.splitlines())
+
+
+def lacking(needs: Sequence[Need]) -> str:
+    """Why a gateway cannot be asked for a scenario, in words."""
+    return "cannot: the gateway does not " + "; nor ".join(NEEDS[need] for need in needs)
+
+
+def account_of(played: Played) -> list[str]:
+    """Steps, sessions and replicas in the order in which things happened."""
+    moments = sorted([*played.moments, *_of_replicas(played)], key=lambda moment: moment.at)
+    width = max((len(moment.who) for moment in moments), default=0)
+    lines = [f"{moment.at:7.2f}  {moment.who:<{width}}  {moment.what}" for moment in moments]
+    if len(lines) > LONGEST_ACCOUNT:
+        half = LONGEST_ACCOUNT // 2
+        lines = [*lines[:half], f"     ..  ({len(lines) - 2 * half} lines left out)", *lines[-half:]]
+    return lines
+
+
+def _of_replicas(played: Played) -> Iterator[Moment]:
+    whose = owners(played.events)
+    for event in played.events:
+        name = whose.get((event.replica, event.session or 0), "a session")
+        if (said := _said(event, name)) is not None:
+            yield Moment(event.at, event.replica, said)
+
+
+def _said(event: Event, session: str) -> str | None:
+    detail = event.detail
+    match event.kind:
+        case "state_changed":
+            return f"{detail['before']} -> {detail['after']}"
+        case "session_opened":
+            return f"has {session}"
+        case "session_rejected":
+            return f"refuses {session}: all {detail['capacity']} places are taken"
+        case "fault_struck":
+            return f"fault {detail['fault']} strikes" + (f" {session}" if event.session is not None else "")
+        case "close_sent":
+            return f"closes {session}: {detail['code']} {detail['reason']!r}"
+        case _:
+            return None
+
+
+def summary(results: Sequence[Result], seconds: float) -> str:
+    """One line over all."""
+    counts = Counter(result.verdict for result in results)
+    parts = [f"{counts['passed']} passed"]
+    parts += [f"{counts['failed']} failed"] if counts["failed"] else []
+    parts += [f"{counts['cannot']} not played, as the gateway cannot"] if counts["cannot"] else []
+    return f"{counted(len(results), 'scenario')}: {', '.join(parts)} ({seconds:.0f} s)"
