@@ -78,7 +78,7 @@ async def test_video_goes_on_when_the_replica_that_serves_is_killed(tmp_path: Pa
                 await page.screenshot(path=artifact("player.png"))
 
                 # This time with half of a segment on the screen already.
-                await emulator.arm("b", "crash", point="segment")
+                await emulator.arm("b", "kill", point="segment")
                 await page.wait_for_selector("#moves li[data-replica=c]")
                 assert await serving(page) == "c"
 
