@@ -21,10 +21,10 @@ from emulator.limits import files_needed, make_room
 from emulator.media.choice import MediaChoice, chosen
 from emulator.protocol.script import Generation
 from emulator.replica.body import Body, LocalBody
+from emulator.replica.port import reserve
 from emulator.replica.premises import Premises
 from emulator.replica.process import ProcessBody
 from emulator.replica.replica import Replica
-from emulator.replica.port import reserve
 from emulator.replica.spec import MAX_PORT, ReplicaSpec, name_of, names_of
 
 Isolation = Literal["none", "process"]
