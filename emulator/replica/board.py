@@ -122,24 +122,36 @@ class Encounter:
     """Those for `now` that have had their moment."""
 
     def strike(
+        self, point: Point, now: float, segment: int | None = None, prompt: str = ""
+    ) -> tuple[Armed, ...]:
+        """The faults that strike at `point`, in the order of arming; `segment` is the number of the running
+        one, `prompt` that of one that starts."""
+        return tuple(self._strike(point, now, segment, prompt, ()))
+
+    def next_strike(
         self,
         point: Point,
         now: float,
         segment: int | None = None,
         prompt: str = "",
         *,
-        met: Collection[Armed] = (),
-    ) -> tuple[Armed, ...]:
-        """The faults that strike at `point`, in the order of arming, without those that were `met` there
-        before; `segment` is the number of the running one, `prompt` that of one that starts."""
-        return tuple(
-            entry
-            for entry in (*self.own, *self.board.armed.values())
-            if entry not in met
-            and self._is_due(entry, point, segment, prompt)
-            and self._is_mine(entry, now)
-            and self._has_its_moment(entry)
-        )
+        met: Collection[Armed],
+    ) -> Armed | None:
+        """The first of them that has not been `met` here before; those behind it are not asked yet, since it
+        may leave them nobody to strike."""
+        return next(self._strike(point, now, segment, prompt, met), None)
+
+    def _strike(
+        self, point: Point, now: float, segment: int | None, prompt: str, met: Collection[Armed]
+    ) -> Iterator[Armed]:
+        for entry in (*self.own, *self.board.armed.values()):
+            if (
+                entry not in met
+                and self._is_due(entry, point, segment, prompt)
+                and self._is_mine(entry, now)
+                and self._has_its_moment(entry)
+            ):
+                yield entry
 
     def _is_due(self, entry: Armed, point: Point, segment: int | None, prompt: str) -> bool:
         fault = entry.fault

@@ -40,9 +40,9 @@ async def strike(link: Link, point: Point, segment: int | None = None, prompt: s
     that were armed or changed meanwhile. Before that, whoever watches the point has done what he wants."""
     await link.premises.pass_by(point, link.exchange.number, link.session)
     met: list[Armed] = []
-    while struck := link.struck(point, segment, prompt, met=met):
-        met.append(struck[0])
-        await suffer(struck[0].fault, struck[0], link)
+    while (entry := link.next_struck(point, segment, prompt, met)) is not None:
+        met.append(entry)
+        await suffer(entry.fault, entry, link)
     return [entry.fault for entry in met]
 
 
@@ -61,7 +61,7 @@ async def _(fault: Latency, entry: Armed, link: Link) -> None:
 async def _(fault: Stall, entry: Armed, link: Link) -> None:
     await link.outlast(entry, fault.seconds)
     if fault.then == "reset" and link.stands(entry):
-        raise link.reset()
+        await link.reset()
 
 
 @suffer.register
@@ -82,12 +82,12 @@ async def _(fault: ColdStart, entry: Armed, link: Link) -> None:
 @suffer.register
 async def _(fault: Abort, _entry: Armed, link: Link) -> None:
     await link.wire.write(begun_frame(fault.declared_bytes, fault.sent_bytes))
-    raise link.reset()
+    await link.reset()
 
 
 @suffer.register
 async def _(_fault: Reset, _entry: Armed, link: Link) -> None:
-    raise link.reset()
+    await link.reset()
 
 
 @suffer.register

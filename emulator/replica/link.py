@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 from websockets.exceptions import InvalidState
@@ -63,16 +63,27 @@ class Link:
 
     # Faults
 
-    def struck(
-        self, point: Point, segment: int | None = None, prompt: str = "", *, met: Iterable[Armed] = ()
-    ) -> tuple[Armed, ...]:
-        """The faults that strike here, without those that were `met`; the log has each of them once."""
-        struck = self.encounter.strike(point, self.premises.now(), segment, prompt, met=tuple(met))
+    def struck(self, point: Point, segment: int | None = None) -> tuple[Armed, ...]:
+        """The faults that strike here, all at once."""
+        struck = self.encounter.strike(point, self.premises.now(), segment)
         for entry in struck:
-            if entry not in self._noted:
-                self._noted.add(entry)
-                self.premises.strike_counted(entry.fault.name, self.exchange.number, self.session)
+            self._note(entry)
         return struck
+
+    def next_struck(
+        self, point: Point, segment: int | None, prompt: str, met: Collection[Armed]
+    ) -> Armed | None:
+        """The next fault that strikes here, after those that were `met`."""
+        entry = self.encounter.next_strike(point, self.premises.now(), segment, prompt, met=met)
+        if entry is not None:
+            self._note(entry)
+        return entry
+
+    def _note(self, entry: Armed) -> None:
+        """The log has each fault of a session once."""
+        if entry not in self._noted:
+            self._noted.add(entry)
+            self.premises.strike_counted(entry.fault.name, self.exchange.number, self.session)
 
     def stands(self, entry: Armed) -> bool:
         """Whether it has been neither lifted nor replaced, and its time is not over."""
@@ -176,10 +187,11 @@ class Link:
         await asyncio.sleep(CLOSE_SECONDS)
         raise Over
 
-    def reset(self) -> Over:
-        """The connection is reset; raise what this returns."""
+    async def reset(self) -> None:
+        """The client has what was sent before, and the connection is reset: raises Over."""
+        await self.premises.until_sent(lambda: self.wire.unsent_bytes)
         self.wire.reset()
-        return Over()
+        raise Over
 
     async def say_nothing_more(self) -> None:
         """Until the client leaves, or the server ends; what is said meanwhile is read and thrown away."""

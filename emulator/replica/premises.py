@@ -144,7 +144,7 @@ class Premises:
     async def _stand_still(self, keys: Iterable[int], tell: Callable[[], None]) -> None:
         self.held.update(keys)
         self.running.clear()
-        await self._until_sent()
+        await self.until_sent(self.unsent_bytes)
         tell()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HELD_SECONDS):
@@ -158,11 +158,12 @@ class Premises:
             detail = {"point": str(point), "watch": key}
             self.record("point_reached", connection=connection, session=session, detail=detail)
 
-    async def _until_sent(self) -> None:
-        """The kernel tells nobody when it is through with sending: it has to be asked."""
+    async def until_sent(self, unsent_bytes: Callable[[], int]) -> None:
+        """The other side has what was sent, as far as it takes it in time. The kernel tells nobody when it is
+        through with sending: it has to be asked."""
         deadline = self.now() + SENT_SECONDS
         wait = 0.0
-        while self.unsent_bytes() and self.now() < deadline:
+        while unsent_bytes() and self.now() < deadline:
             await asyncio.sleep(wait)
             wait = 0.001
 

@@ -103,10 +103,10 @@ class Upgrade:
     async def _suffer_all(self, encounter: Encounter) -> bool:
         """Whether the handshake goes on."""
         met: list[Armed] = []
-        while struck := encounter.strike(Point.UPGRADE, self._premises.now(), met=met):
-            met.append(struck[0])
-            self._record("fault_struck", {"fault": struck[0].fault.name})
-            if not await self._suffer(struck[0]):
+        while (entry := encounter.next_strike(Point.UPGRADE, self._premises.now(), met=met)) is not None:
+            met.append(entry)
+            self._record("fault_struck", {"fault": entry.fault.name})
+            if not await self._suffer(entry):
                 return False
         return True
 
