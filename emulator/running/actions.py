@@ -12,6 +12,7 @@ from emulator.replica.replica import Replica
 from emulator.running.client import DrivenSession
 from emulator.running.gateways import Gateway, StartedGateway
 from emulator.scenario import (
+    THERE,
     Action,
     Client,
     FaultAction,
@@ -45,8 +46,9 @@ class Actions:
         self._driven = driven
         self._tasks = tasks
 
-    async def do(self, action: Action) -> None:
-        """It is done, on all that it names at the same time. Raises NotDone."""
+    async def do(self, action: Action, there: str | None = None) -> None:
+        """It is done, on all that it names at the same time; `there` is the replica where it happened that
+        the step waited for. Raises NotDone."""
         match action:
             case Signal(signal=wanted):
                 if not isinstance(self._gateway, StartedGateway):
@@ -56,9 +58,12 @@ class Actions:
                 for name in matching(sessions, self._driven):
                     self._driven[name].do(what, self._tasks)
             case _:
+                if THERE in action.replica and there is None:
+                    raise NotDone("no replica has had that session")
+                patterns = [there if name == THERE and there else name for name in action.replica]
                 failures: list[str] = []
                 async with asyncio.TaskGroup() as together:
-                    for name in matching(action.replica, self._farm.replicas):
+                    for name in matching(patterns, self._farm.replicas):
                         together.create_task(self._try(name, action, failures))
                 if failures:
                     raise NotDone("; ".join(failures))

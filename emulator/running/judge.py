@@ -85,10 +85,11 @@ def _together(pattern: str, expected: OfSession, verdicts: Mapping[str, Sequence
 def _of_replicas(played: Played) -> Iterator[str]:
     for pattern, several in played.scenario.expect.replicas.items():
         for expected in several:
-            for name in matching([pattern], played.urls):
-                events = [event for event in played.events if event.replica == name]
-                for what in judge_replicas.findings(events, expected):
-                    yield f"replica {name}: {what}"
+            found = matching([pattern], played.urls)
+            for names in [found] if expected.together else [[name] for name in found]:
+                events = [event for event in played.events if event.replica in names]
+                who = f"replica {names[0]}" if len(names) == 1 else f"replicas {', '.join(names)}"
+                yield from (f"{who}: {what}" for what in judge_replicas.findings(events, expected))
 
 
 def _of_status(played: Played) -> Iterator[str]:

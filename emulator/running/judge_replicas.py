@@ -1,4 +1,4 @@
-"""PURE. What one replica saw, held against what is expected of it."""
+"""PURE. What one replica saw, or several together, held against what is expected of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from emulator.scenario import Count, OfReplica
 
 
 def findings(events: Sequence[Event], expected: OfReplica) -> Iterator[str]:
-    """What is not as expected; `events` are those of the replica."""
+    """What is not as expected; `events` are those of the replica, or of several."""
     kinds = Counter(event.kind for event in events)
     probes = sum(event.kind == "http_answered" and event.detail["path"] in HEALTH_PATHS for event in events)
     yield from _count("sessions", kinds["session_opened"], expected.sessions)
@@ -33,15 +33,16 @@ def findings(events: Sequence[Event], expected: OfReplica) -> Iterator[str]:
 
 def most_at_once(events: Sequence[Event]) -> int:
     """The most sessions that had a place at the same time."""
-    there: set[int | None] = set()
+    there: set[tuple[str, int | None]] = set()
     most = 0
     for event in events:
+        one = event.replica, event.session
         if event.kind == "session_opened":
-            there.add(event.session)
+            there.add(one)
         elif event.kind == "session_closed":
-            there.discard(event.session)
+            there.discard(one)
         elif event.kind == "state_changed" and event.detail["after"] in ("killed", "stopped"):
-            there.clear()
+            there = {other for other in there if other[0] != event.replica}
         most = max(most, len(there))
     return most
 
@@ -50,10 +51,10 @@ def _messages(events: Sequence[Event], expected: OfReplica) -> Iterator[str]:
     counts = Counter(_type(event) for event in events)
     yield from _counts("messages", counts, expected.messages)
     if expected.order:
-        by_session: dict[int | None, list[str]] = {}
+        by_session: dict[tuple[str, int | None], list[str]] = {}
         for event in events:
             if (kind := _type(event)) is not None:
-                by_session.setdefault(event.session, []).append(kind)
+                by_session.setdefault((event.replica, event.session), []).append(kind)
         if not any(is_in_order(expected.order, types) for types in by_session.values()):
             yield f"no session with messages in this order: {', '.join(expected.order)}"
 

@@ -16,7 +16,8 @@ from emulator.replica.watches import Watch
 from emulator.running.actions import Actions, NotDone
 from emulator.running.client import DrivenSession
 from emulator.running.gateways import ENDING, Gateway, StartedGateway
-from emulator.running.seen import Attempt, Played, SessionSeen, StatusSeen
+from emulator.running.judge_sessions import served_by
+from emulator.running.seen import Attempt, Played, SessionSeen, StatusSeen, owners
 from emulator.running.statuses import statuses_in
 from emulator.running.timeline import (
     LOGGED,
@@ -193,7 +194,8 @@ class Stage:
         self._played.events.append(dataclasses.replace(event, at=now))
         if event.kind == "point_reached":
             key = event.detail["watch"]
-            self._do_all(self._timeline.reach(key, now), release=key)
+            place = AtReplica(event.replica, "point_reached", event.session)
+            self._do_all(self._timeline.reach(key, place, now), release=key)
         elif (name := LOGGED.get(event.kind)) is not None:
             self._do_all(self._timeline.notice(AtReplica(event.replica, name, event.session), now))
 
@@ -236,9 +238,20 @@ class Stage:
         self._note_signals(steps[key])
         for action in steps[key].actions:
             try:
-                await self._actions.do(action)
+                await self._actions.do(action, self._there(key))
             except NotDone as problem:
                 self._played.not_done.append(f"step {key + 1} ({step_in_words(steps[key])}): {problem}")
+
+    def _there(self, key: int) -> str | None:
+        """The replica where it happened that the step waited for, or the last one of that session."""
+        match self._timeline.cause_of(key):
+            case AtReplica(replica=replica):
+                return replica
+            case AtClient(session=session):
+                events = self._played.events
+                return next(reversed(served_by(events, owners(events)).get(session, [])), None)
+            case None:
+                return None
 
     def _release(self, key: int) -> None:
         for replica in self._farm.replicas.values():

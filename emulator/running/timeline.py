@@ -60,6 +60,7 @@ class Timeline(Generic[KeyT]):
     _planned: list[Planned[KeyT]]
     _counts: dict[tuple[KeyT, str], int] = field(default_factory=dict)
     _due_at: dict[KeyT, float] = field(default_factory=dict)
+    _causes: dict[KeyT, AtReplica | AtClient] = field(default_factory=dict)
 
     @classmethod
     def of(cls, planned: Iterable[Planned[KeyT]]) -> Timeline[KeyT]:
@@ -100,14 +101,21 @@ class Timeline(Generic[KeyT]):
         for entry in list(self._planned):
             if entry.when is not None and entry.key not in self._due_at and self._is_it(entry, happening):
                 self._due_at[entry.key] = now + entry.when.after
+                if not isinstance(happening, AtStatus):
+                    self._causes[entry.key] = happening
         return self.due(now)
 
-    def reach(self, key: KeyT, now: float) -> list[KeyT]:
+    def reach(self, key: KeyT, place: AtReplica, now: float) -> list[KeyT]:
         """A replica stands still at the point for which the entry `key` waits; what is due at once."""
         for entry in self._planned:
-            if entry.key == key and entry.when is not None:
-                self._due_at.setdefault(key, now + entry.when.after)
+            if entry.key == key and entry.when is not None and key not in self._due_at:
+                self._due_at[key] = now + entry.when.after
+                self._causes[key] = place
         return self.due(now)
+
+    def cause_of(self, key: KeyT) -> AtReplica | AtClient | None:
+        """What made the entry due; None for a time and for what the gateway says."""
+        return self._causes.get(key)
 
     def _time_of(self, entry: Planned[KeyT]) -> float | None:
         return entry.at if entry.at is not None else self._due_at.get(entry.key)

@@ -24,11 +24,12 @@ from emulator.scenario.timeline import (
     Signal,
     Step,
 )
-from emulator.scenario.values import Count, matching
+from emulator.scenario.values import THERE, Count, matching
 from emulator.scenario.when import ClientWhen, ReplicaWhen, StatusWhen, When
 
 __all__ = [
     "NEEDS",
+    "THERE",
     "Action",
     "Binary",
     "Client",

@@ -15,7 +15,7 @@ from emulator.scenario.faults import FaultAction
 from emulator.scenario.model import Scenario
 from emulator.scenario.text import Path
 from emulator.scenario.timeline import Action, Client, Signal
-from emulator.scenario.values import Count, matching
+from emulator.scenario.values import THERE, Count, matching
 from emulator.scenario.when import ClientWhen, ReplicaWhen, StatusWhen, When
 from emulator.scenario.words import did_you_mean
 
@@ -61,16 +61,18 @@ class _Checks:
             if step.when is not None:
                 yield from self._trigger(step.when, ("timeline", index, "when"))
             for action, key in step.named_actions():
-                yield from self._action(action, ("timeline", index, key))
+                yield from self._action(action, ("timeline", index, key), step.when)
 
-    def _action(self, action: Action, here: Path) -> Iterator[Broken]:
+    def _action(self, action: Action, here: Path, when: When | None) -> Iterator[Broken]:
         match action:
             case Client(session=patterns):
                 yield from self._session(patterns, (*here, "session"))
             case Signal():
                 pass
             case _:
-                yield from self._replica(action.replica, here)
+                yield from self._replica((name for name in action.replica if name != THERE), here)
+                if THERE in action.replica and not isinstance(when, ReplicaWhen | ClientWhen):
+                    yield here, "there is where an event happened; the step needs a when with one"
                 if isinstance(action, FaultAction) and not action.faults:
                     yield here, "arms nothing; name a fault, as in {replica: b, stall: {}}"
 
@@ -195,7 +197,8 @@ class _Checks:
         armed = {name: {one.name for one in self._all.replicas.plan(name).faults} for name in names}
         for step in self._all.timeline:
             if step.fault is not None:
-                for name in matching(step.fault.replica, names):
+                aimed = names if THERE in step.fault.replica else matching(step.fault.replica, names)
+                for name in aimed:
                     armed[name] |= {one.name for one in step.fault.faults}
         return any(fault in faults for faults in armed.values())
 

@@ -114,6 +114,8 @@ class OfSession(Part):
 class OfReplica(Part):
     """What is expected of each replica that a pattern fits. What is left out is not looked at."""
 
+    together: StrictBool = False
+    """All that fit are counted as one: it does not matter which of them it was."""
     sessions: HowMany | None = None
     """Sessions that it opened in all, those that moved here included."""
     at_once: HowMany | None = None

@@ -67,7 +67,7 @@ class AimedFaults(FaultsByName):
     """What the step `fault` has beside the faults."""
 
     replica: Patterns
-    """Which: a name, a pattern, or a list of them."""
+    """Which: a name, a pattern, a list of them, or `there`."""
 
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ PartT = TypeVar("PartT", bound=Part)
 
 class _OnReplicas(Part):
     replica: Patterns
-    """Which: a name, a pattern, or a list of them."""
+    """Which: a name, a pattern, a list of them, or `there`: where it happened that the step waits for (of a
+    session's event, its replica)."""
 
 
 class Kill(_OnReplicas):

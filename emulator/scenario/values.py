@@ -192,6 +192,8 @@ Pattern = Annotated[StrictStr, StringConstraints(pattern=_PATTERN)]
 """A name, or a pattern of names: `s1`, `s*`, `[ab]`."""
 Patterns = OneOrMore[Pattern]
 """One pattern, or a list of them."""
+THERE = "there"
+"""In a step, in place of a replica's name: the one where it happened that the step waits for."""
 Name = Annotated[StrictStr, StringConstraints(pattern=_NAME)]
 """Of a session."""
 Word = Annotated[StrictStr, StringConstraints(min_length=1, max_length=200)]

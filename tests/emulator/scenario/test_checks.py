@@ -58,6 +58,12 @@ from emulator.scenario.reading import BrokenScenario, scenario_from
             "timeline[0].client.session",
             "there is no session t",
         ),
+        ("timeline: [{at: 1s, kill: there}]", "timeline[0].kill", "the step needs a when"),
+        (
+            "timeline: [{when: {status: {a: unhealthy}}, kill: [b, there]}]",
+            "timeline[0].kill",
+            "there is where an event happened",
+        ),
         ("timeline: [{at: 61s, kill: a}]", "timeline[0].at", "after the deadline of 60 s: it never comes"),
         ("deadline: 5s\nlasts: 6s", "lasts", "after the deadline of 5 s"),
         ("sessions: [{at: 2m}]", "sessions[0].at", "it never comes"),
@@ -131,6 +137,9 @@ def test_a_broken_rule_is_told(text: str, key: str, told: str) -> None:
     "text",
     [
         "timeline: [{at: 60s, kill: '*'}]",
+        "timeline: [{when: {replica: '*', event: open}, kill: there}]",
+        "timeline: [{when: {replica: a, event: open}, fault: {replica: there, abort: {}}}]\n"
+        "expect: {replicas: {a: {struck: {abort: 1}}}}",
         "sessions: [{name: s, when: {session: t, event: opened}, together: true}, {name: t}]",
         "sessions: [{name: t}, {name: s, when: {session: t, event: closed}}]",
         "sessions: [{}]\nexpect: {sessions: {s: {messages: {a_message_of_its_own: 0, session_resumed: 1}}}}",
