@@ -1,8 +1,8 @@
 """python -m scripts.benchmarks.fleet_cost: what a beat costs on a real server, by the size of the fleet.
 
 A server is started for each kind and size, and so many members write an entry; then one of them beats on, and
-bytes and CPU are counted. CPU is the account that the kernel keeps of both processes: a busy machine makes the
-run longer, and the figures a little larger. The table is the one in docs/fleet.md.
+bytes and CPU are counted. CPU is what the kernel accounts to the two processes: a busy machine makes the run
+longer, and the figures a little larger. The table is the one in docs/fleet.md.
 """
 
 from __future__ import annotations
