@@ -16,6 +16,7 @@ from pathlib import Path
 from emulator import console
 from emulator.cli import values
 from emulator.cli.lifetime import ended_by_signals, say
+from emulator.cli.ports import PortOfAReplica, control_port
 from emulator.control.server import ControlServer
 from emulator.events import Event
 from emulator.farm import Farm, PortBusy
@@ -27,12 +28,11 @@ from emulator.live.terminal import is_wanted
 from emulator.media import MediaKind
 from emulator.media.choice import NoVideo, chosen
 from emulator.replica.port import bind
-from emulator.replica.spec import MAX_PORT, names_of, unknown_among
+from emulator.replica.spec import names_of, unknown_among
 from emulator.sentences import line_for
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 9101
-DEFAULT_CONTROL_PORT = 9190
 STARTUP_SECONDS = 10.0
 
 
@@ -127,9 +127,12 @@ async def _serve(options: argparse.Namespace) -> int:
     names = names_of(options.replicas)
     farm = _farm(options, names)
     _check_ready_file(options.ready_file)
-    control_port = _control_port(options.control_port, first=options.port, last=options.port + len(names) - 1)
+    try:
+        port = control_port(options.control_port, first=options.port, replicas=len(names))
+    except PortOfAReplica as problem:
+        raise BadCommand(str(problem)) from problem
     stop = asyncio.Event()
-    with _control_socket(control_port) as control_socket, ended_by_signals(stop):
+    with _control_socket(port) as control_socket, ended_by_signals(stop):
         try:
             async with farm:
                 await _run(farm, ControlServer(farm, control_socket), stop, options)
@@ -192,24 +195,6 @@ def _control_socket(port: int) -> Iterator[socket.socket]:
         raise BadCommand(f"{text}: choose another with --control-port") from problem
     with bound:
         yield bound
-
-
-def _control_port(port: int | None, *, first: int, last: int) -> int:
-    """The port as asked for, or the default one; where many replicas take that, the one after theirs.
-
-    One of the replicas' is refused before it is opened: what would fail then is a replica, whose port is not
-    the one to change.
-    """
-    if port is None:
-        if not first or not first <= DEFAULT_CONTROL_PORT <= last:
-            return DEFAULT_CONTROL_PORT
-        return last + 1 if last < MAX_PORT else first - 1
-    if first and first <= port <= last:
-        raise BadCommand(
-            f"port {port} of the control API is one of the replicas' ({first} to {last}): "
-            "choose another with --control-port"
-        )
-    return port
 
 
 def _check_ready_file(path: Path | None) -> None:
