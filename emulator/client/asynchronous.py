@@ -22,10 +22,17 @@ T = TypeVar("T")
 class AsyncEmulator:
     """A running emulator, through its control API at `url`. An async context manager; or await `close`."""
 
-    def __init__(self, url: str = DEFAULT_URL) -> None:
+    def __init__(self, url: str = DEFAULT_URL, *, keep_alive: bool = True) -> None:
+        """Without `keep_alive` each request has a connection of its own: nothing is left to close, and any
+        loop may ask."""
         self.url = url
-        # Plain HTTP needs no certificates, and loading them takes longer than a request.
-        self._http = httpx.AsyncClient(base_url=url, trust_env=False, verify=url.startswith("https:"))
+        self._http = httpx.AsyncClient(
+            base_url=url,
+            trust_env=False,
+            # Plain HTTP needs no certificates, and loading them takes longer than a request.
+            verify=url.startswith("https:"),
+            limits=httpx.Limits(max_keepalive_connections=None if keep_alive else 0),
+        )
 
     # What there is
 
