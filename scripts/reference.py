@@ -24,6 +24,7 @@ import msgspec
 from pydantic import BaseModel
 
 from emulator.faults import CATALOGUE
+from emulator.faults.fault import Kind
 from emulator.protocol import messages
 from emulator.scenario.schema import schema_text
 from gateway.settings import Settings
@@ -44,11 +45,13 @@ def settings_table() -> str:
     return _table(rows)
 
 
-def faults_table() -> str:
-    """Every fault with the fields of its own."""
-    common = {"probability", "after_seconds", "for_seconds", "times"}
+def faults_table(about: str) -> str:
+    """Every fault of a kind with the fields of its own."""
+    common = {"probability", "after_seconds", "for_seconds", "times", "session"}
     rows: Rows = [("fault", "what it does", "fields (default)")]
     for name, kind in CATALOGUE.items():
+        if kind.kind != about:
+            continue
         own = [f"`{f.name}` ({_json(f.default)})" for f in dataclasses.fields(kind) if f.name not in common]
         rows.append((f"`{name}`", _one_line(kind.__doc__), ", ".join(own) or "none"))
     return _table(rows)
@@ -89,7 +92,7 @@ def layers_text() -> str:
 
 PIECES: dict[str, tuple[str, Callable[[], str]]] = {
     "settings": ("settings.md", settings_table),
-    "faults": ("faults.md", faults_table),
+    **{f"faults: {kind}": ("faults.md", partial(faults_table, kind)) for kind in get_args(Kind)},
     "messages": ("protocol.md", messages_table),
     "scenario keys": ("scenarios.md", scenario_keys),
     "layers": ("architecture.md", layers_text),

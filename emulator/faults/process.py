@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from emulator.faults.fault import Fault, Kind, Point, PointFault, check_seconds
+from emulator.faults.fault import Kind, Point, PointFault, SessionFault, check_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Restart(PointFault):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Poison(Fault):
+class Poison(SessionFault):
     """A prompt that contains the text kills the replica that takes it up, with all its sessions."""
 
     name: ClassVar[str] = "poison"
@@ -73,7 +73,7 @@ class Poison(Fault):
     """What the prompt has to contain."""
 
     def __post_init__(self) -> None:
-        Fault.__post_init__(self)
+        SessionFault.__post_init__(self)
         if not self.text:
             raise ValueError("text must not be empty: every prompt contains that")
 

@@ -62,7 +62,12 @@ def test_a_fault_of_health_counts_requests() -> None:
 def test_probability_is_a_share_of_the_opportunities() -> None:
     board = board_with(HealthStatus(probability=0.3))
     draw = draws(0.29, 0.3, 0.9, 0.0)
-    assert [bool(board.strike(Point.HEALTH, 100, draw, set())) for _ in range(4)] == [True, False, False, True]
+    assert [bool(board.strike(Point.HEALTH, 100, draw, set())) for _ in range(4)] == [
+        True,
+        False,
+        False,
+        True,
+    ]
 
 
 def test_arming_again_replaces_and_lifting_tells_whether_it_stood() -> None:
@@ -118,6 +123,90 @@ def test_a_session_feels_a_fault_no_longer_than_it_stands() -> None:
 )
 def test_a_fault_strikes_at_its_point(fault: Fault, struck_at: set[Point]) -> None:
     assert {point for point in Point if Encounter(board_with(fault), draws()).strike(point, 100)} == struck_at
+
+
+def test_an_opportunity_is_asked_of_a_fault_once() -> None:
+    board = board_with(HealthStatus(probability=0.5))
+    asked: set[Armed] = set()
+    draw = draws(0.9, 0.0)
+    assert board.strike(Point.HEALTH, 100, draw, asked) == ()
+    assert board.strike(Point.HEALTH, 100, draw, asked) == ()
+    board.arm(HealthStatus(status=500), 100)
+    assert [entry.fault for entry in board.strike(Point.HEALTH, 100, draw, asked)] == [
+        HealthStatus(status=500)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("now", "down"), [(104, False), (105, True), (106.9, True), (107, False), (110, True)]
+)
+def test_a_flap_is_down_first_and_then_in_turns(now: float, down: bool) -> None:
+    board = board_with(Flap(after_seconds=5, down_seconds=2, up_seconds=3, how="port"))
+    assert bool(board.live_at(Point.LISTEN, now)) is down
+
+
+@given(st.floats(0.01, 100), st.floats(0.01, 100), st.floats(0, 10_000))
+def test_a_flaps_next_turn_is_the_next_one(down: float, up: float, age: float) -> None:
+    flap = Flap(down_seconds=down, up_seconds=up)
+    turn = flap.next_turn(age)
+    assert turn is not None
+    assert age < turn <= age + max(down, up) * 1.001
+
+
+def test_a_flap_changes_by_the_clock() -> None:
+    board = board_with(Flap(down_seconds=2, up_seconds=3, for_seconds=6))
+    moments = [100.0]
+    while (change := board.next_change(moments[-1])) is not None:
+        moments.append(change)
+    assert moments == [100, 102, 105, 106]
+
+
+def test_a_session_is_told_by_its_number() -> None:
+    board = board_with(StopReading(session=2, times=1))
+    assert not Encounter(board, draws(), 1).strike(Point.NOW, 100)
+    assert Encounter(board, draws(), 2).strike(Point.NOW, 100)
+    assert board.armed["stop_reading"].struck == 1
+
+
+def test_a_fault_for_now_has_one_moment_in_a_session() -> None:
+    encounter = Encounter(board_with(Stall(point="now")), draws())
+    assert [bool(encounter.strike(Point.SEND, 100)) for _ in range(3)] == [True, False, False]
+
+
+def test_media_are_corrupted_in_their_segment_only() -> None:
+    encounter = Encounter(board_with(CorruptMedia(segment=1)), draws())
+    assert [bool(encounter.strike(Point.MEDIA, 100, number)) for number in range(3)] == [False, True, False]
+
+
+def test_those_behind_a_fault_are_not_asked_before_it_is_over() -> None:
+    board = board_with(Stall(), Abort())
+    encounter = Encounter(board, draws())
+    first = encounter.next_strike(Point.SEGMENT, 100, 0, met=())
+    assert first is not None
+    assert (first.fault, board.armed["abort"].struck) == (Stall(), 0)
+    second = encounter.next_strike(Point.SEGMENT, 100, 0, met=[first])
+    assert second is not None
+    assert second.fault == Abort()
+    assert encounter.next_strike(Point.SEGMENT, 100, 0, met=[first, second]) is None
+
+
+def test_a_lifted_replaced_or_ended_fault_stands_no_longer() -> None:
+    board = board_with(Latency(for_seconds=10))
+    entry = board.armed["latency"]
+    assert board.stands(entry, 109)
+    assert not board.stands(entry, 110)
+    board.arm(Latency(for_seconds=10), 100)
+    assert not board.stands(entry, 101)
+    assert board.stands(board.armed["latency"], 101)
+    board.lift_all()
+    assert not board.stands(entry, 101)
+
+
+@pytest.mark.parametrize(
+    ("fault", "point"), [(Blackhole(), Point.LISTEN), (Blackhole(how="accept"), Point.CONNECT)]
+)
+def test_a_black_hole_is_of_the_port_or_of_a_connection(fault: Fault, point: Point) -> None:
+    assert board_with(fault).live_at(point, 100) == (fault,)
 
 
 def test_poison_waits_for_its_prompt_without_using_itself_up() -> None:
