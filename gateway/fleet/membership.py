@@ -208,11 +208,17 @@ class FleetMembership:
         """One answered beat. Raises FleetUnavailable when none came in time."""
         beat = Beat(self.id, state, report, self._incarnation, self._beats, ttl)
         self._beats += 1
+        begun_at = self._clock.monotonic()
         try:
             async with asyncio.timeout(self._deadline_seconds):
-                return await self._store.beat(beat)
+                answer = await self._store.beat(beat)
         except TimeoutError as error:
             raise FleetUnavailable(f"no answer within {self._deadline_seconds:.3g} s") from error
+        took_seconds = self._clock.monotonic() - begun_at
+        if took_seconds > self._deadline_seconds:
+            # This process did not run meanwhile: the timer had no chance, and the view is as old as that.
+            raise FleetUnavailable(f"the answer came after {took_seconds:.3g} s")
+        return answer
 
     def _answered(self, answer: Answer) -> None:
         if self._failures.count:

@@ -2,7 +2,8 @@
 
 redis-py's own defaults would let a beat hang for 14 s on a server that does not answer. Here each try to
 connect and each reply may take `timeout_seconds`, and one more try follows: it covers a server that was
-restarted behind an idle connection. Who calls sets the deadline for the whole.
+restarted behind an idle connection, and one that is no primary any more: that is asked for by its name again.
+Who calls sets the deadline for the whole.
 
 What a user of the server needs, where there are access lists (`redis_scripts.COMMANDS`):
 
@@ -23,7 +24,7 @@ from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import ConnectionError, NoScriptError, ReadOnlyError, RedisError, TimeoutError
 
 from gateway.errors import FleetRefused, FleetUnavailable
 from gateway.fleet.encoding import decode_entry, moment
@@ -60,7 +61,7 @@ def open_client(url: str, *, timeout_seconds: float = TIMEOUT_SECONDS, cluster: 
         "socket_connect_timeout": timeout_seconds,
         "protocol": 2,
         "driver_info": None,
-        "retry": Retry(NoBackoff(), 1),
+        "retry": Retry(NoBackoff(), 1, (ConnectionError, TimeoutError, ReadOnlyError)),
     }
     try:
         if cluster:

@@ -174,6 +174,34 @@ async def test_a_beat_that_was_cut_off_may_have_been_applied() -> None:
         assert membership.status().failed_beats == 0
 
 
+async def test_an_answer_to_a_process_that_was_stopped_meanwhile_is_too_old_to_be_used() -> None:
+    """The timer does not cut it off: when the process runs again, answer and timer are due in one moment."""
+    server = LoopServer()
+    store = ScriptedStore(server)
+    stopped = StoppedClock()
+    async with step(store, clock=stopped) as membership:
+        await asyncio.sleep(3.1)
+        seen = membership.sighting.view.at
+        stopped.stop_during_next_beat_seconds = 60.0
+        await asyncio.sleep(3)
+        assert membership.status().failing == "the answer came after 60 s"
+        assert membership.sighting.view.at == seen
+        assert not membership.fresh
+
+
+class StoppedClock(LoopClock):
+    """Ahead of the loop by the time for which the process was stopped."""
+
+    stop_during_next_beat_seconds = 0.0
+    ahead_seconds = 0.0
+
+    def monotonic(self) -> float:
+        told = super().monotonic() + self.ahead_seconds
+        self.ahead_seconds += self.stop_during_next_beat_seconds
+        self.stop_during_next_beat_seconds = 0.0
+        return told
+
+
 async def test_a_report_that_raises_later_is_told_with_its_traceback(
     lines: Lines, tracebacks: Callable[[], list[type[BaseException] | None]]
 ) -> None:

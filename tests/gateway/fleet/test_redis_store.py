@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
 from gateway.errors import FleetRefused, FleetUnavailable
 from gateway.fleet.redis_config import RedisFleetConfig
@@ -18,6 +19,7 @@ from gateway.fleet.redis_scripts import COMMANDS, beat_script, leave_script, vie
 from gateway.fleet.redis_store import RedisFleetStore, open_client
 from gateway.fleet.spec import FleetSpec
 from gateway.fleet.store import Beat
+from tests.gateway.fleet.conftest import Servers
 from tests.gateway.fleet.views import seconds
 from tests.support.redis_server import KINDS, RedisServer
 from tests.support.waiting import eventually
@@ -147,6 +149,28 @@ async def test_a_server_that_is_paused_is_slow_or_unavailable(own_server: RedisS
 
         await eventually(answers, "it answers again")
         assert await ids(patient) == ["a", "b"]
+
+
+async def test_a_server_that_is_no_primary_any_more_is_connected_to_anew(
+    own_server: RedisServer, servers: Servers
+) -> None:
+    """After a failover the name may lead to another server, and the old connection would never tell."""
+    async with opened(own_server.url) as store:
+        await store.beat(Beat("a"))
+        assert own_server.say("REPLICAOF", "127.0.0.1", str(servers[own_server.kind].port)) == "+OK"
+        with Redis(port=own_server.port) as redis:
+            before = _connections(redis)
+            with pytest.raises(FleetUnavailable, match="read only replica"):
+                await store.beat(Beat("a", number=1))
+            assert _connections(redis) > before
+        assert own_server.say("REPLICAOF", "NO", "ONE") == "+OK"
+        assert (await store.beat(Beat("a", number=2))).written
+
+
+def _connections(redis: Redis) -> int:
+    stats = redis.info("stats")
+    assert isinstance(stats, dict)
+    return int(stats["total_connections_received"])
 
 
 async def test_a_flush_makes_a_new_fleet(own_server: RedisServer) -> None:
