@@ -39,6 +39,8 @@ class Size:
     capacity: int = 4
     seconds: float = 180.0
     seed: int = 7
+    spread: str = "rank"
+    """`rank`, `strict` or `none`: how gateways keep from all taking the same free place."""
 
 
 @dataclass(slots=True)
@@ -99,7 +101,9 @@ class Scene:
         road = Road(self.server, self.weather, Random(f"road {next(self._numbers)} {self.size.seed}"))
         name = f"g{next(self._numbers):05d}"
         off_seconds = self.rng.uniform(-1e6, 1e6)
-        gateway = Gateway(name, road, self.size.replicas, self.size.capacity, off_seconds)
+        gateway = Gateway(
+            name, road, self.size.replicas, self.size.capacity, off_seconds, spread=self.size.spread
+        )
         gateway.task = tasks.create_task(gateway.live(self._heard))
         self.gateways.append(gateway)
         return gateway

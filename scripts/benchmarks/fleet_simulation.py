@@ -47,7 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.description = (
         "Plays a fleet of gateways in virtual time, checks what must hold, and prints its cost."
     )
+    spreads = ("rank", "strict", "none")
+    parser.add_argument(
+        "--spread", choices=spreads, default=spreads[0], help="how free places are shared out"
+    )
     for name, default in asdict(Size()).items():
+        if name == "spread":
+            continue
         parser.add_argument(f"--{name}", type=type(default), default=default, metavar="N")
     parser.add_argument("--scene", action="append", choices=list(SCENES), help="this scene (all); repeatable")
     chosen = vars(parser.parse_args(arguments))

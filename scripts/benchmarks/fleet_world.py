@@ -145,6 +145,8 @@ class Gateway:
     replicas: int
     capacity: int
     off_seconds: float
+    spread: str = "rank"
+    """How gateways keep from all taking the same free place; see `choose`."""
     sessions: dict[int, list[Session]] = field(default_factory=dict)
     """By replica."""
     opened: dict[int, list[float]] = field(default_factory=dict)
@@ -152,6 +154,9 @@ class Gateway:
     others: Counter[int] = field(default_factory=Counter)
     """Sessions of all others a replica, by the newest view."""
     membership: FleetMembership = field(init=False)
+    told: Counter[int] = field(default_factory=Counter)
+    """Sessions of its own a replica, as the newest view has them."""
+    view_hash: str = ""
     begun: bool = False
     task: asyncio.Task[None] | None = None
 
@@ -193,14 +198,27 @@ class Gateway:
                 await asyncio.sleep(1)
 
     def choose(self, rng: Random) -> int | None:
-        """A replica with the fewest sessions of the fleet, if that is below its capacity."""
-        totals = [
-            self.others[replica] + len(self.sessions.get(replica, ())) for replica in range(self.replicas)
-        ]
-        least = min(totals)
-        if least >= self.capacity:
+        """A replica below its capacity, as far as this gateway knows; None where all are full.
+
+        Where a view shows n free places of a replica, the first n gateways of its rank have one each until
+        the next view. With `rank` a gateway that has none takes any other; with `strict` it does not; with
+        `none` everybody who sees the last free place sends its next session there.
+        """
+        held = {replica: len(sessions) for replica, sessions in self.sessions.items()}
+        totals = [self.others[replica] + held.get(replica, 0) for replica in range(self.replicas)]
+        free = [replica for replica, total in enumerate(totals) if total < self.capacity]
+        if self.spread != "none":
+            first = [replica for replica in free if self._has_first_choice(replica, held.get(replica, 0))]
+            free = first if first or self.spread == "strict" else free
+        if not free:
             return None
-        return rng.choice([replica for replica, total in enumerate(totals) if total == least])
+        least = min(totals[replica] for replica in free)
+        return rng.choice([replica for replica in free if totals[replica] == least])
+
+    def _has_first_choice(self, replica: int, held: int) -> bool:
+        view, told = self.membership.sighting.view, self.told[replica]
+        places = self.capacity - self.others[replica] - told
+        return held <= told and self.name in _ranked(view, self.view_hash, replica)[: max(0, places)]
 
     def open(self, session: Session) -> None:
         self.sessions.setdefault(session.replica, []).append(session)
@@ -221,9 +239,21 @@ class Gateway:
         return {**report, "load": self.load, "at": now()}
 
     def _count(self, sighting: Sighting) -> None:
-        self.others = Counter()
+        self.others, self.told = Counter(), Counter()
+        self.view_hash = sighting.view.hash
         for member in sighting.view.members:
-            if member.id != self.name:
-                for key, value in member.report.items():
-                    if key[0] == "r" and isinstance(value, int):
-                        self.others[int(key[1:])] += value
+            counts = self.told if member.id == self.name else self.others
+            for key, value in member.report.items():
+                if key[0] == "r" and isinstance(value, int):
+                    counts[int(key[1:])] += value
+
+
+_ranks: dict[tuple[str, int], list[str]] = {}
+
+
+def _ranked(view: FleetView, view_hash: str, replica: int) -> list[str]:
+    """The ids in the replica's rank: the same for all who hold the view, so worked out once."""
+    key = view_hash, replica
+    if key not in _ranks:
+        _ranks[key] = [member.id for member in view.rank(f"r{replica}")]
+    return _ranks[key]
