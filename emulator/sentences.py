@@ -13,6 +13,7 @@ _SENTENCES: Mapping[str, str] = {
     "state_changed": "{before} -> {after}",
     "port_opened": "takes connections",
     "port_closed": "refuses connections",
+    "port_filled": "lets connections hang",
     "fault_armed": "fault {fault} set",
     "fault_lifted": "fault {fault} lifted",
     "fault_struck": "fault {fault} strikes",

@@ -203,6 +203,10 @@ ServerMessage = (
 
 MessageT = TypeVar("MessageT")
 
+MOST_SHOWN = 200
+"""Characters of what a client calls itself or its message, where that is kept for people: it could be of any
+length."""
+
 _client_messages = msgspec.json.Decoder(ClientMessage)
 _server_messages = msgspec.json.Decoder(ServerMessage)
 _encoder = msgspec.json.Encoder()
@@ -246,9 +250,10 @@ _envelopes = msgspec.json.Decoder(_Envelope)
 
 
 def type_in(text: str | bytes) -> str | None:
-    """The value of `type` of any message, in this catalogue or not; None where there is none. Cheap."""
+    """The value of `type` of any message, in this catalogue or not, cut to MOST_SHOWN; None where there is
+    none. Cheap."""
     try:
-        return _envelopes.decode(text).type
+        return _envelopes.decode(text).type[:MOST_SHOWN]
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 
@@ -261,9 +266,9 @@ _openings = msgspec.json.Decoder(_Opening)
 
 
 def client_id_in(text: str | bytes) -> str | None:
-    """The `client_id` of an opening message; None where there is none."""
+    """The `client_id` of an opening message, cut to MOST_SHOWN; None where there is none."""
     try:
-        return _openings.decode(text).client_id
+        return _openings.decode(text).client_id[:MOST_SHOWN]
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 

@@ -11,6 +11,7 @@ from emulator.sentences import line_for
 @pytest.mark.parametrize(
     ("kind", "session", "detail", "line"),
     [
+        ("port_filled", None, {}, "b: lets connections hang"),
         ("state_changed", None, {"before": "running", "after": "killed"}, "b: running -> killed"),
         ("fault_armed", None, {"fault": "stall", "seconds": 1}, "b: fault stall set"),
         ("fault_struck", 3, {"fault": "flaky", "way": "abort"}, "b session 3: fault flaky strikes (abort)"),

@@ -75,3 +75,23 @@ def test_a_server_message_comes_back_as_it_was() -> None:
 )
 def test_the_type_of_anything_is_found_or_none(text: str, kind: str | None) -> None:
     assert messages.type_in(text) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "client_id"),
+    [
+        ('{"client_id":"me","x":1}', "me"),
+        ("{}", None),
+        ('{"client_id":1}', None),
+        ("no", None),
+        ("[" * 100_000, None),
+    ],
+)
+def test_the_client_of_an_opening_message_is_found_or_none(text: str, client_id: str | None) -> None:
+    assert messages.client_id_in(text) == client_id
+
+
+def test_what_is_kept_of_a_message_is_short_whatever_its_client_says() -> None:
+    text = json.dumps({"type": "t" * 100_000, "client_id": "c" * 100_000})
+    assert messages.type_in(text) == "t" * messages.MOST_SHOWN
+    assert messages.client_id_in(text) == "c" * messages.MOST_SHOWN
