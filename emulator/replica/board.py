@@ -6,6 +6,7 @@ here, from the time and a random draw that come in as arguments.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
@@ -50,7 +51,8 @@ class Armed:
             if moment is not None and moment > now:
                 yield moment
         if self.is_in_time(now) and (turn := self.fault.next_turn(now - self.begins_at)) is not None:
-            yield self.begins_at + turn
+            # However it is rounded, it is ahead.
+            yield max(self.begins_at + turn, math.nextafter(now, math.inf))
 
     def strikes(self, now: float, draw: Draw) -> bool:
         """Whether it takes this opportunity; if so, it is counted."""
