@@ -10,12 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import socket
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import (
     ConnectionClosed,
     InvalidHandshake,
@@ -23,18 +21,14 @@ from websockets.exceptions import (
     InvalidStatus,
     WebSocketException,
 )
-from websockets.typing import Subprotocol
 
+from emulator.running.connecting import CLOSE_SECONDS, open_connection
 from emulator.running.pace import Pace
-from emulator.running.seen import NO_CLOSE_FRAME, SESSION_HEADER, Attempt, Ending, SessionSeen
+from emulator.running.seen import NO_CLOSE_FRAME, Attempt, Ending, SessionSeen
 from emulator.scenario import Binary, Line, Prompt, Say, Wait
 
 CONNECT_SECONDS = 30.0
 """How long an upgrade may take: a bound on a hang."""
-CLOSE_SECONDS = 5.0
-"""How long the other side may take to answer a close."""
-SMALL_BUFFER_BYTES = 32 * 1024
-"""Of a client that reads slowly or not at all: what it does not take is soon noticed."""
 SNAPSHOT = '{"type":"snapshot_state"}'
 EVENTS: Mapping[str, str] = {
     "gpu_assigned": "assigned",
@@ -52,13 +46,6 @@ Notice = Callable[[str, str, str | None], None]
 
 class _Over(Exception):
     """The connection has ended."""
-
-
-class _Connect(connect):
-    """Takes a redirect for what it is, as browsers do for WebSockets."""
-
-    def process_redirect(self, exc: Exception) -> Exception | str:
-        return exc
 
 
 class DrivenSession:
@@ -138,7 +125,9 @@ class DrivenSession:
         connection: ClientConnection | None = None
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                connection = self._socket = await self._connect()
+                connection = self._socket = await open_connection(
+                    self._url, self._plan, name=self.seen.name, small=self._pace.holds_back
+                )
         except InvalidStatus as refused:
             attempt.status = refused.response.status_code
             self._end("refused", str(attempt.status))
@@ -159,27 +148,6 @@ class DrivenSession:
         finally:
             connection.transport.abort()
         return self._is_final(attempt)
-
-    async def _connect(self) -> ClientConnection:
-        plan = self._plan
-        path = plan.path + (f"?{plan.query}" if plan.query else "")
-        options: dict[str, Any] = {}
-        if self._pace.holds_back:
-            options["sock"] = await _small_socket(self._url)
-        return await _Connect(
-            self._url + path,
-            additional_headers={SESSION_HEADER: self.seen.name, **plan.headers},
-            subprotocols=[Subprotocol(name) for name in plan.subprotocols] or None,
-            user_agent_header=None if _has(plan.headers, "User-Agent") else "emulator",
-            compression=None,
-            proxy=None,
-            max_size=None,
-            max_queue=1,
-            open_timeout=None,
-            close_timeout=CLOSE_SECONDS,
-            ping_interval=None,
-            **options,
-        )
 
     def _is_final(self, attempt: Attempt) -> bool:
         if self.seen.through or self._left or self._others.is_set():
@@ -355,28 +323,6 @@ def _ending(closed: ConnectionClosed, *, left: bool) -> Ending:
     if received is None:
         return Ending(NO_CLOSE_FRAME, "", by)
     return Ending(received.code, received.reason, by)
-
-
-async def _small_socket(url: str) -> socket.socket:
-    """Connected to the gateway, with little room for what is not read."""
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "wss" else 80)
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
-    family, kind, protocol, _, address = found[0]
-    connection = socket.socket(family, kind, protocol)
-    try:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_BUFFER_BYTES)
-        connection.setblocking(False)
-        await loop.sock_connect(connection, address)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _has(headers: Mapping[str, str], name: str) -> bool:
-    return any(key.lower() == name.lower() for key in headers)
 
 
 def _told(problem: BaseException) -> str:

@@ -7,14 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from emulator.events import Event
-from emulator.running.seen import Moment, Played, owners
+from emulator.running.account import account_of
+from emulator.running.seen import Played
 from emulator.running.words import counted
 from emulator.scenario import NEEDS, Need, Scenario
 
 Verdict = Literal["passed", "failed", "cannot"]
-LONGEST_ACCOUNT = 200
-"""Lines; of a longer one the middle is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,42 +54,6 @@ class Result:
 def lacking(needs: Sequence[Need]) -> str:
     """Why a gateway cannot be asked for a scenario, in words."""
     return "cannot: the gateway does not " + "; nor ".join(NEEDS[need] for need in needs)
-
-
-def account_of(played: Played) -> list[str]:
-    """Steps, sessions and replicas in the order in which things happened."""
-    moments = sorted([*played.moments, *_of_replicas(played)], key=lambda moment: moment.at)
-    width = max((len(moment.who) for moment in moments), default=0)
-    lines = [f"{moment.at:7.2f}  {moment.who:<{width}}  {moment.what}" for moment in moments]
-    if len(lines) > LONGEST_ACCOUNT:
-        half = LONGEST_ACCOUNT // 2
-        lines = [*lines[:half], f"     ..  ({len(lines) - 2 * half} lines left out)", *lines[-half:]]
-    return lines
-
-
-def _of_replicas(played: Played) -> Iterator[Moment]:
-    whose = owners(played.events)
-    for event in played.events:
-        name = whose.get((event.replica, event.session or 0), "a session")
-        if (said := _said(event, name)) is not None:
-            yield Moment(event.at, event.replica, said)
-
-
-def _said(event: Event, session: str) -> str | None:
-    detail = event.detail
-    match event.kind:
-        case "state_changed":
-            return f"{detail['before']} -> {detail['after']}"
-        case "session_opened":
-            return f"has {session}"
-        case "session_rejected":
-            return f"refuses {session}: all {detail['capacity']} places are taken"
-        case "fault_struck":
-            return f"fault {detail['fault']} strikes" + (f" {session}" if event.session is not None else "")
-        case "close_sent":
-            return f"closes {session}: {detail['code']} {detail['reason']!r}"
-        case _:
-            return None
 
 
 def summary(results: Sequence[Result], seconds: float) -> str:

@@ -110,6 +110,15 @@ class SessionSeen:
         return self.attempts[-1] if self.attempts else None
 
     @property
+    def was_cut(self) -> bool:
+        """Its last connection went, or was not to be had, without a word of the gateway's."""
+        if (last := self.last) is None:
+            return False
+        ending = last.ending
+        cut = ending is not None and ending.code == NO_CLOSE_FRAME and ending.by == "gateway"
+        return last.fault is not None or cut
+
+    @property
     def segments(self) -> list[Segment]:
         """The complete ones that the client has in the end: those of a later connection take the place of
         those that it made again."""

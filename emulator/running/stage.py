@@ -8,17 +8,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import signal
 
 from emulator.events import Event
 from emulator.farm import Farm
 from emulator.replica.watches import Watch
+from emulator.running.account import event_in_words
 from emulator.running.actions import Actions, NotDone
 from emulator.running.client import DrivenSession
-from emulator.running.gateways import ENDING, Gateway, StartedGateway
+from emulator.running.gateways import Gateway
 from emulator.running.judge_sessions import served_by
-from emulator.running.seen import Attempt, Played, SessionSeen, StatusSeen, owners
-from emulator.running.statuses import statuses_in
+from emulator.running.minding import Minder
+from emulator.running.seen import Played, SessionSeen, StatusSeen, owners
 from emulator.running.timeline import (
     LOGGED,
     AtClient,
@@ -27,13 +27,10 @@ from emulator.running.timeline import (
     Planned,
     Timeline,
     point_of,
-    says,
 )
 from emulator.running.words import step_in_words, trigger_in_words
-from emulator.scenario import ClientWhen, ReplicaWhen, Sessions, Signal, StatusCheck, Step, matching
+from emulator.scenario import ClientWhen, ReplicaWhen, Sessions, matching
 
-STATUS_SECONDS = 0.1
-"""Between two looks at the gateway's /status, while somebody waits for what it says."""
 END_SECONDS = 10.0
 """How long sessions may take to end, once the play is over."""
 
@@ -49,6 +46,7 @@ class Stage:
         self._began_at = 0.0
         self._woken = asyncio.Event()
         self._others = asyncio.Event()
+        self._minder = Minder(played, gateway, self._now)
         self._driven: dict[str, DrivenSession] = {}
         self._openings = [asyncio.Event() for _ in self._scenario.sessions]
         steps = len(self._scenario.timeline)
@@ -76,9 +74,13 @@ class Stage:
                 self._set_watches()
                 running = [
                     tasks.create_task(each)
-                    for each in (self._keep_time(), self._ask_status(), self._mind_gateway())
+                    for each in (
+                        self._keep_time(),
+                        self._minder.mind(),
+                        self._minder.ask(lambda: self._timeline.wants_status, self._hear_status),
+                        self._open_all(tasks),
+                    )
                 ]
-                running.append(tasks.create_task(self._open_all(tasks)))
                 await self._play()
                 await self._finish()
                 for task in running:
@@ -94,7 +96,7 @@ class Stage:
         async with asyncio.TaskGroup() as looking:
             for check, seen in checks:
                 if check.at is not None:
-                    looking.create_task(self._check(check, seen))
+                    looking.create_task(self._minder.check(check, seen))
             try:
                 async with asyncio.timeout(self._scenario.deadline):
                     while not self._is_through():
@@ -108,7 +110,7 @@ class Stage:
             ]
             for check, seen in checks:
                 if check.at is None:
-                    looking.create_task(self._check(check, seen))
+                    looking.create_task(self._minder.check(check, seen))
 
     async def _finish(self) -> None:
         """No session is left."""
@@ -122,6 +124,9 @@ class Stage:
         for driven in self._driven.values():
             driven.seen.cut_off = not driven.seen.over
             driven.cut_off()
+        if any(driven.seen.was_cut for driven in self._driven.values()):
+            # The gateway's end may be behind that, which is known a moment after that of its connections.
+            await self._minder.settle()
         self._played.ended_at = self._now()
 
     # Time
@@ -149,11 +154,11 @@ class Stage:
     def _is_through(self) -> bool:
         """Nothing more is to come: of sessions, of steps, of the gateway's end."""
         everyone_is_gone = all(driven.seen.over for driven in self._driven.values())
-        if self._gateway_died:
+        if self._minder.died:
             return everyone_is_gone
         if self._somebody_opens():
             return False
-        if self._now() < self._scenario.lasts or self._busy or self._gateway_may_still_end:
+        if self._now() < self._scenario.lasts or self._busy or self._minder.may_still_end:
             return False
         if not all(driven.waits_for_others for driven in self._driven.values()):
             return False
@@ -203,13 +208,13 @@ class Stage:
         """Called from inside a client, at once."""
         now = self._now()
         self._do_all(self._timeline.notice(AtClient(session, event, kind), now))
-        if (said := self._said(session, event, kind)) is not None:
+        attempt = self._played.sessions[session].last
+        if attempt is not None and (said := event_in_words(attempt, event, kind)) is not None:
             self._played.tell(now, session, said)
         self._woken.set()
 
-    def _said(self, session: str, event: str, kind: str | None) -> str | None:
-        attempt = self._played.sessions[session].last
-        return None if attempt is None else in_the_account(attempt, event, kind)
+    def _hear_status(self, said: dict[str, str]) -> None:
+        self._do_all(self._timeline.notice(AtStatus(said), self._now()))
 
     def _do_all(self, keys: list[int], *, release: int | None = None) -> None:
         if not keys and release is None:
@@ -235,7 +240,7 @@ class Stage:
             return
         assert self._actions is not None
         self._played.tell(self._now(), "step", step_in_words(steps[key]))
-        self._note_signals(steps[key])
+        self._minder.note_signals(steps[key])
         for action in steps[key].actions:
             try:
                 await self._actions.do(action, self._there(key))
@@ -290,80 +295,3 @@ class Stage:
                 await driven.placed.wait()
         self._unopened.discard(index)
         self._woken.set()
-
-    # The gateway
-
-    async def _ask_status(self) -> None:
-        """What the gateway says of its replicas is heard while a step waits for it."""
-        while True:
-            if self._timeline.wants_status and (said := await self._status()) is not None:
-                self._do_all(self._timeline.notice(AtStatus(said), self._now()))
-            await asyncio.sleep(STATUS_SECONDS)
-
-    async def _status(self) -> dict[str, str] | None:
-        answer = await self._gateway.get("/status")
-        return None if answer is None else statuses_in(answer.content, self._played.urls)
-
-    async def _check(self, check: StatusCheck, seen: StatusSeen) -> None:
-        if check.at is not None:
-            await asyncio.sleep(max(0.0, check.at - self._now()))
-        deadline = self._now() + check.within
-        while True:
-            seen.last = await self._status() or seen.last
-            seen.held = seen.last is not None and says(seen.last, check.replicas)
-            if seen.held or self._now() >= deadline or self._gateway_died:
-                return
-            await asyncio.sleep(STATUS_SECONDS)
-
-    async def _mind_gateway(self) -> None:
-        if not isinstance(self._gateway, StartedGateway):
-            return
-        await self._gateway.until_ended()
-        seen = self._played.gateway
-        seen.ended_at, seen.returncode = self._now(), self._gateway.returncode
-        self._played.tell(self._now(), "gateway", f"ended with status {seen.returncode}")
-        self._woken.set()
-
-    def _note_signals(self, step: Step) -> None:
-        seen = self._played.gateway
-        for action in step.actions:
-            if isinstance(action, Signal) and seen.signalled_at is None:
-                seen.signalled_at = self._now() if signal.Signals[action.signal] in ENDING else None
-
-    @property
-    def _gateway_died(self) -> bool:
-        """By itself: what its sessions see of that comes at once or never."""
-        seen = self._played.gateway
-        return seen.ended_at is not None and seen.signalled_at is None
-
-    @property
-    def _gateway_may_still_end(self) -> bool:
-        """It was told to, as the scenario expects, and its time is not up."""
-        seen, expected = self._played.gateway, self._scenario.expect.gateway
-        if seen.signalled_at is None or seen.ended_at is not None or expected.exit == "none":
-            return False
-        return self._now() < seen.signalled_at + expected.within
-
-
-def in_the_account(attempt: Attempt, event: str, kind: str | None) -> str | None:
-    """A line for what happened to a session; None for what is not worth one."""
-    match event:
-        case "opened":
-            return "opened" if attempt.base == 0 else f"opened again, from segment {attempt.base} on"
-        case "refused":
-            return f"refused: HTTP {attempt.status}" if attempt.status else f"no session: {attempt.fault}"
-        case "queued":
-            # A replica greets by one of its own that says that nobody waits.
-            place = attempt.story.queue[-1] if attempt.story.queue else (0, 0)
-            return f"waits in the queue, at position {place[0]} of {place[1]}" if any(place) else None
-        case "segment_end":
-            return f"segment {attempt.base + attempt.story.completed - 1} complete"
-        case "resumed":
-            told = attempt.story.resumed[-1] if attempt.story.resumed else {}
-            return f"moved: goes on at replica {told.get('replica')} from segment {told.get('segment_idx')}"
-        case "error":
-            return f"error {kind}"
-        case "closed":
-            return f"ended: {attempt.ending}"
-        case _:
-            return None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
+from emulator.running.account import LONGEST_ACCOUNT, account_of
 from emulator.running.junit import write_junit
-from emulator.running.results import LONGEST_ACCOUNT, Result, account_of, lacking, summary
+from emulator.running.results import Result, lacking, summary
 from emulator.running.seen import Moment
 from tests.emulator.running.build import event, played, scenario, upgrade
 
