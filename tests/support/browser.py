@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -61,6 +62,9 @@ async def page_on(
     try:
         await page.goto(url)
         yield page
+    except BaseException:
+        sys.stdout.write(f"\n----- {url} said: {complaints}\n{await page.inner_text('body')}\n")
+        raise
     finally:
         await page.close()
     assert complaints == []
