@@ -8,17 +8,38 @@ from __future__ import annotations
 
 import random
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import pytest
 
 if TYPE_CHECKING:
+    from emulator.running.results import Result
     from emulator.testing import OneReplica, RunningFarm, Wanted
 
 MARK = "farm(replicas=3, flaky=[...], faults={...}, seed=N, ...): the replicas that the fixture `farm` starts"
 RANDOM = "random"
 FARMS: pytest.StashKey[list[RunningFarm]] = pytest.StashKey()
 """Those that a test has had."""
+
+
+class PlayScenario(Protocol):
+    """What the fixture `scenario` is."""
+
+    def __call__(
+        self,
+        file: str | Path,
+        *,
+        gateway: str | None = None,
+        start_gateway: str | None = None,
+        port: int | None = None,
+        seed: int | None = None,
+    ) -> Result:
+        """The scenario was played and all was as it expects; otherwise the test has failed, with the verdict.
+
+        `file` is beside the test's own file, or one of those that the emulator brings (`kill.yaml`). Either
+        `gateway`, the URL of one that runs with its replicas from `port` (9101) on, or `start_gateway`, the
+        command that starts a fresh one."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,6 +81,33 @@ def replica(request: pytest.FixtureRequest, farm: RunningFarm) -> OneReplica:
     return OneReplica(farm, names[0])
 
 
+@pytest.fixture
+def scenario(request: pytest.FixtureRequest) -> PlayScenario:
+    """Plays a scenario file against a gateway, and fails the test with its verdict:
+    `scenario("kill.yaml", start_gateway="granian gateway.app:app")`."""
+    try:
+        from emulator.testing import scenarios
+    except ImportError as error:
+        _fail_without_the_extra("scenario", error)
+
+    def play(
+        file: str | Path,
+        *,
+        gateway: str | None = None,
+        start_gateway: str | None = None,
+        port: int | None = None,
+        seed: int | None = None,
+    ) -> Result:
+        _check_no_loop()
+        try:
+            path = scenarios.found(file, request.path.parent)
+            return scenarios.play(path, scenarios.venue(gateway, start_gateway, port), seed=seed)
+        except (scenarios.Failed, scenarios.NotPlayed) as problem:
+            pytest.fail(f"scenario {file}: {problem}", pytrace=False)
+
+    return play
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -77,14 +125,30 @@ def _wanted(request: pytest.FixtureRequest) -> Wanted:
     try:
         from emulator.testing import BadMark, wanted_from
     except ImportError as error:
-        text = f"the fixture `farm` needs the extra: pip install 'streamhold[emulator]' ({error})"
-        pytest.fail(text, pytrace=False)
+        _fail_without_the_extra("farm", error)
     marks = [(mark.args, mark.kwargs) for mark in request.node.iter_markers("farm")]
     count = 1 if "replica" in request.fixturenames else 3
     try:
         return wanted_from(marks, replicas=count, seed=_seed(request.config))
     except BadMark as error:
         pytest.fail(f"@pytest.mark.farm: {error}", pytrace=False)
+
+
+def _fail_without_the_extra(fixture: str, error: ImportError) -> NoReturn:
+    text = f"the fixture `{fixture}` needs the extra: pip install 'streamhold[emulator]' ({error})"
+    pytest.fail(text, pytrace=False)
+
+
+def _check_no_loop() -> None:
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(
+        "scenario(...) would stop this event loop until it was played: await asyncio.to_thread(scenario, ...)"
+    )
 
 
 def _seed(config: pytest.Config) -> int:

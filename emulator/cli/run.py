@@ -10,14 +10,14 @@ import sys
 import time
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from emulator.cli import values
-from emulator.running.gateways import BadCommand, Gateway, parsed
+from emulator.running.gateways import BadCommand, parsed
 from emulator.running.junit import write_junit
 from emulator.running.play import DEFAULT_PORT, CannotPlay, Fresh, Standing, Venue
 from emulator.running.progress import Progress
 from emulator.running.results import Result, summary
+from emulator.running.standing import BadGateway, reach, standing
 from emulator.running.suite import Suite
 from emulator.running.trace import trace_of
 from emulator.scenario import NEEDS, Scenario
@@ -26,8 +26,6 @@ from emulator.scenario.reading import SHIPPED, BrokenScenario, Problem, files_in
 PASSED, FAILED, NOT_PLAYED, INTERRUPTED = 0, 1, 2, 130
 """Exit statuses: all as expected; something was not; nothing could be judged; Ctrl-C."""
 MOST_JOBS = 64
-REACH_SECONDS = 5.0
-"""How long a gateway that is said to run may take to answer."""
 
 
 class BadUse(Exception):
@@ -120,20 +118,12 @@ def _venue(options: argparse.Namespace) -> Venue:
         return Fresh(parsed(options.start_gateway))
     if options.jobs is not None and options.jobs > 1:
         raise BadUse("--jobs goes with --start-gateway: with one gateway, scenarios are played one by one")
-    try:
-        parts = urlsplit(options.gateway)
-        fine = parts.scheme in ("http", "https", "ws", "wss") and parts.hostname and parts.port != 0
-    except ValueError:
-        fine = False
-    if not fine:
-        raise BadUse(f"--gateway {options.gateway!r} should be a URL such as http://127.0.0.1:8000")
-    if parts.path not in ("", "/") or parts.query or parts.fragment or parts.username:
-        raise BadUse(
-            f"--gateway {options.gateway!r} should be scheme, host and port alone: sessions bring their path"
-        )
     if options.port == 0:
         raise BadUse("--port 0 would take ports that the gateway does not know")
-    return Standing(options.gateway, options.port or DEFAULT_PORT)
+    try:
+        return standing(options.gateway, options.port)
+    except BadGateway as problem:
+        raise BadUse(f"--gateway {problem}") from problem
 
 
 def _check_outputs(options: argparse.Namespace) -> None:
@@ -173,7 +163,10 @@ async def _until_told_to_stop(running: Coroutine[object, object, int]) -> int:
 
 async def _run(scenarios: Sequence[Scenario], venue: Venue, options: argparse.Namespace) -> int:
     if isinstance(venue, Standing):
-        await _reach(venue)
+        try:
+            await reach(venue)
+        except BadGateway as problem:
+            raise BadUse(f"--gateway {problem}") from problem
     began = time.monotonic()
     shows_all = options.verbose or len(scenarios) == 1
     with Progress(len(scenarios), shows_all=shows_all) as progress:
@@ -190,14 +183,6 @@ async def _run(scenarios: Sequence[Scenario], venue: Venue, options: argparse.Na
     print(summary(results, time.monotonic() - began))
     _write(results, options)
     return FAILED if any(result.verdict == "failed" for result in results) else PASSED
-
-
-async def _reach(venue: Standing) -> None:
-    try:
-        async with asyncio.timeout(REACH_SECONDS):
-            await Gateway(venue.url).until_serving(patient=False)
-    except TimeoutError:
-        raise BadUse(f"--gateway {venue.url}: no gateway answers there") from None
 
 
 def _write(results: Sequence[Result], options: argparse.Namespace) -> None:
