@@ -40,7 +40,7 @@ class Size:
     seconds: float = 180.0
     seed: int = 7
     spread: str = "rank"
-    """`rank`, `strict` or `none`: how gateways keep from all taking the same free place."""
+    """`rank` or `none`: how gateways keep from all taking the same free place."""
 
 
 @dataclass(slots=True)
@@ -101,9 +101,9 @@ class Scene:
         road = Road(self.server, self.weather, Random(f"road {next(self._numbers)} {self.size.seed}"))
         name = f"g{next(self._numbers):05d}"
         off_seconds = self.rng.uniform(-1e6, 1e6)
-        gateway = Gateway(
-            name, road, self.size.replicas, self.size.capacity, off_seconds, spread=self.size.spread
-        )
+        # A session that was handed over takes any free place: what is looked at there is who has how many.
+        spread = "none" if self.hands_over else self.size.spread
+        gateway = Gateway(name, road, self.size.replicas, self.size.capacity, off_seconds, spread=spread)
         gateway.task = tasks.create_task(gateway.live(self._heard))
         self.gateways.append(gateway)
         return gateway
@@ -203,7 +203,8 @@ class Scene:
             asyncio.get_running_loop().call_later(back, self._come_back, session)
 
     def _come_back(self, session: Session) -> None:
-        self.arrive(self.rng.choice([gateway for gateway in self.gateways if gateway.awake]), session)
+        if awake := [gateway for gateway in self.gateways if gateway.awake]:
+            self.arrive(self.rng.choice(awake), session)
 
     def compare_views(self, unit: str) -> None:
         """Everyone who holds the same view gives the same answers."""

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.description = (
         "Plays a fleet of gateways in virtual time, checks what must hold, and prints its cost."
     )
-    spreads = ("rank", "strict", "none")
+    spreads = ("rank", "none")
     parser.add_argument(
         "--spread", choices=spreads, default=spreads[0], help="how free places are shared out"
     )

@@ -200,22 +200,21 @@ class Gateway:
     def choose(self, rng: Random) -> int | None:
         """A replica below its capacity, as far as this gateway knows; None where all are full.
 
-        Where a view shows n free places of a replica, the first n gateways of its rank have one each until
-        the next view. With `rank` a gateway that has none takes any other; with `strict` it does not; with
-        `none` everybody who sees the last free place sends its next session there.
+        With `rank`, where a view shows n free places of a replica, the first n gateways of its rank have one
+        each until the next view. With `none` everybody who sees the last free place sends its next session
+        there.
         """
         held = {replica: len(sessions) for replica, sessions in self.sessions.items()}
         totals = [self.others[replica] + held.get(replica, 0) for replica in range(self.replicas)]
         free = [replica for replica, total in enumerate(totals) if total < self.capacity]
         if self.spread != "none":
-            first = [replica for replica in free if self._has_first_choice(replica, held.get(replica, 0))]
-            free = first if first or self.spread == "strict" else free
+            free = [replica for replica in free if self._has_a_place(replica, held.get(replica, 0))]
         if not free:
             return None
         least = min(totals[replica] for replica in free)
         return rng.choice([replica for replica in free if totals[replica] == least])
 
-    def _has_first_choice(self, replica: int, held: int) -> bool:
+    def _has_a_place(self, replica: int, held: int) -> bool:
         view, told = self.membership.sighting.view, self.told[replica]
         places = self.capacity - self.others[replica] - told
         return held <= told and self.name in _ranked(view, self.view_hash, replica)[: max(0, places)]

@@ -17,7 +17,7 @@ from tests.gateway.fleet.views import seconds
 from tests.support.redis_server import KINDS, RedisServer
 from tests.support.waiting import eventually
 
-SPEC = FleetSpec("gateways", seconds(3))
+SPEC = FleetSpec("gateways", seconds(6))
 Lines = Callable[[str], list[str]]
 
 
@@ -30,8 +30,8 @@ def own_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Redis
 
 @asynccontextmanager
 async def member(server: RedisServer, name: str) -> AsyncIterator[FleetMembership]:
-    """A member that beats ten times a second, and gives a beat up after about as long."""
-    client = open_client(server.url, timeout_seconds=0.4)
+    """A member that beats ten times a second, and gives a beat up after two seconds."""
+    client = open_client(server.url, timeout_seconds=0.9)
 
     @asynccontextmanager
     async def closing() -> AsyncIterator[None]:
