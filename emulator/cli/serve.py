@@ -229,7 +229,7 @@ async def _show(farm: Farm, control_url: str, stop: asyncio.Event, options: argp
         from emulator.live.screen import Screen
 
         screen = Screen(
-            farm, note=f"control API: {control_url} (what it can: {control_url}/schema)  Ctrl-C stops"
+            farm, note=f"control API: {control_url}  Ctrl-C stops"
         )
         await screen.run(stop)
         say(screen.summary)

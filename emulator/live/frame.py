@@ -136,12 +136,12 @@ def _replica_columns(watch: Watch, now: float) -> tuple[tuple[int, str, Callable
     return (
         (0, "replica", lambda status: Cell(status["name"])),
         (0, "state", _state),
-        (72, "port", lambda status: Cell(str(status["url"]).rpartition(":")[2], "dim")),
-        (48, "health", lambda status: _health(watch, status)),
+        (96, "port", lambda status: Cell(str(status["url"]).rpartition(":")[2], "dim")),
+        (52, "health", lambda status: _health(watch, status)),
         (24, "sessions", lambda status: _places(status)),
-        (64, "segments", lambda status: _count(watch.of(status["name"]).segments)),
-        (56, "sent/s", lambda status: _rate(watch.of(status["name"]).sent.rate(now))),
-        (80, "connects", lambda status: _count(status["connections_total"])),
+        (80, "segments", lambda status: _count(watch.of(status["name"]).segments)),
+        (64, "sent/s", lambda status: _rate(watch.of(status["name"]).sent.rate(now))),
+        (104, "connects", lambda status: _count(status["connections_total"])),
         (36, "faults", _faults),
     )
 

@@ -208,7 +208,8 @@ def test_no_picture_is_taller_than_its_terminal(
     [
         (10, ("replica", "state")),
         (40, ("replica", "state", "sessions", "faults")),
-        (60, ("replica", "state", "health", "sessions", "sent/s", "faults")),
+        (60, ("replica", "state", "health", "sessions", "faults")),
+        (80, ("replica", "state", "health", "sessions", "segments", "sent/s", "faults")),
     ],
 )
 def test_a_narrow_terminal_shows_fewer_columns(columns: int, headings: tuple[str, ...]) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.recording.format import Answer, Binary, Closed, Conversation, Request, Step, Text, Upgrade
-from emulator.recording.reading import BadRecording, read
+from emulator.recording.reading import SAYINGS, BadRecording, read
 
 CASES = Path(__file__).parents[1] / "protocol" / "recorded-sessions.jsonl"
 
@@ -29,6 +30,15 @@ def test_the_recordings_of_the_real_server_are_recordings() -> None:
         Binary(size) for size in (28, 726, 13768, 67)
     ]
     assert recording.conversations[4].steps[-1].said == Closed(1006, "")
+
+
+def test_the_example_in_the_docs_is_a_recording() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "emulator.md").read_text()
+    (example,) = re.findall(r"^```json\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    recording = read(example.encode().splitlines(keepends=True))
+    assert [entry.name for entry in recording.conversations] == ["by hand", "session 1"]
+    shown = set(re.findall(r"`((?:c|s)(?:_\w+)?)`", page.partition("| key of a step |")[2]))
+    assert shown == set(SAYINGS)
 
 
 def test_sessions_that_were_recorded_side_by_side_are_told_apart() -> None:
