@@ -11,7 +11,7 @@ import pytest
 from gateway.session import protocol
 from gateway.session.protocol import read_client, read_replica
 
-RECORDED = Path(__file__).parents[2] / "emulator" / "recorded-sessions.jsonl"
+RECORDED = Path(__file__).parents[2] / "emulator" / "protocol" / "recorded-sessions.jsonl"
 CONVERSATIONS = [
     recorded for line in RECORDED.read_text().splitlines() if "steps" in (recorded := json.loads(line))
 ]
