@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import functools
+import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from emulator.scenario import Scenario
@@ -12,9 +14,30 @@ from emulator.scenario.reading import SHIPPED, BrokenScenario, files_in, read_sc
 from emulator.scenario.schema import schema_text
 
 RIGHT, BROKEN = 0, 2
-"""Exit statuses."""
+UNREAD = 141
+"""Exit statuses; the last is what a shell says of a program that SIGPIPE ended."""
+
+Command = Callable[[Sequence[str]], int]
 
 
+def quiet_when_unread(command: Command) -> Command:
+    """`command`, which ends without a word when nobody reads its output any more (`| head`)."""
+
+    @functools.wraps(command)
+    def run(arguments: Sequence[str]) -> int:
+        try:
+            status = command(arguments)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # What is still to be written at the exit has to go somewhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return UNREAD
+        return status
+
+    return run
+
+
+@quiet_when_unread
 def validate(arguments: Sequence[str]) -> int:
     """The exit status: 0 when every file is right, 2 with every problem on stderr otherwise."""
     parser = argparse.ArgumentParser(
@@ -46,6 +69,7 @@ def validate(arguments: Sequence[str]) -> int:
     return BROKEN if broken else RIGHT
 
 
+@quiet_when_unread
 def list_scenarios(arguments: Sequence[str]) -> int:
     """The exit status: 0 with a line for each scenario, 2 when one of them is broken."""
     parser = argparse.ArgumentParser(

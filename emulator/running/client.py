@@ -154,8 +154,9 @@ class DrivenSession:
             return True
         if attempt.ending is not None and attempt.ending.code == 1000:
             return True
-        errors = attempt.story.errors
-        return bool(errors) and errors[-1].get("retryable") is False
+        # An error that was not the last word has been lived with.
+        story = attempt.story
+        return story.types[-1:] == ["error"] and story.errors[-1].get("retryable") is False
 
     async def _live(self, connection: ClientConnection) -> None:
         async with asyncio.TaskGroup() as tasks:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from emulator.cli import main
 from emulator.scenario.reading import SHIPPED, files_in
+from tests.support.processes import ROOT
 
 
 def test_what_is_right_is_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,3 +73,9 @@ def test_a_broken_scenario_is_told_of_beside_the_list(
     told = capsys.readouterr()
     assert told.out == "a  queue  One.\n"
     assert "b.yaml:1:7: seed" in told.err
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    command = f"{shlex.quote(sys.executable)} -m emulator validate --schema | head -n 1"
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=30, cwd=ROOT)
+    assert (ended.stdout, ended.stderr) == ("{\n", "")

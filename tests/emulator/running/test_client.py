@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from emulator.farm import Farm
-from emulator.faults import Abort, CloseSession, Reset, UpgradeStatus
+from emulator.faults import Abort, CloseSession, NoSnapshot, Reject, Reset, UpgradeStatus
 from emulator.running.client import Do, DrivenSession
 from emulator.running.seen import SESSION_HEADER, SessionSeen
 from tests.emulator.running.build import scenario
@@ -184,6 +184,18 @@ async def test_what_it_got_after_coming_back_is_what_it_would_have_got() -> None
 async def test_it_does_not_come_back_after_a_normal_close() -> None:
     async with Farm(1, faults={"a": [CloseSession(code=1000)]}) as farm:
         assert len((await finished(farm, "reconnect: {times: 3, pause: 0s}")).seen.attempts) == 1
+
+
+async def test_it_comes_back_after_an_error_that_was_not_the_last_word() -> None:
+    async with Farm(1, faults={"a": [NoSnapshot(), Abort(segment=1, times=1)]}) as farm:
+        came = await finished(farm, "prompts: [a, b], reconnect: {times: 2, pause: 0s}")
+        assert [error["code"] for error in came.seen.attempts[0].story.errors] == ["internal_error"]
+        assert len(came.seen.attempts) == 2
+
+
+async def test_it_does_not_come_back_when_told_that_this_does_not_help() -> None:
+    async with Farm(1, faults={"a": [Reject()]}) as farm:
+        assert len((await finished(farm, "reconnect: {times: 2, pause: 0s}")).seen.attempts) == 1
 
 
 async def test_it_gives_up_after_so_many_times() -> None:

@@ -224,6 +224,19 @@ def test_the_most_sessions_at_once_are_counted_over_a_kill() -> None:
     assert findings(played(of, events=events), {}) == []
 
 
+def test_replicas_may_be_counted_as_one() -> None:
+    events = [
+        event("a", "session_opened", 1),
+        event("b", "session_opened", 1),
+        event("a", "state_changed", None, before="running", after="killed"),
+        event("b", "session_opened", 2),
+    ]
+    fits = scenario('expect: {replicas: {"*": {together: true, at_once: 2, sessions: 3}}}')
+    assert findings(played(fits, events=events), {}) == []
+    wrong = scenario('replicas: {count: 2}\nexpect: {replicas: {"*": {together: true, sessions: 2}}}')
+    assert findings(played(wrong, events=events), {}) == ["replicas a, b: sessions: 3, expected exactly 2"]
+
+
 @pytest.mark.parametrize(
     ("how_many", "said"),
     [
