@@ -21,12 +21,17 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 import msgspec
+from litestar.handlers import HTTPRouteHandler
 from pydantic import BaseModel
 
+from emulator.control.app import HANDLERS
+from emulator.described import field_docs
+from emulator.events import KINDS
 from emulator.faults import CATALOGUE
 from emulator.faults.fault import Kind
 from emulator.protocol import messages
 from emulator.scenario.schema import schema_text
+from emulator.testing import Wanted
 from gateway.settings import Settings
 from scripts.scenario_keys import scenario_keys
 
@@ -90,11 +95,41 @@ def layers_text() -> str:
     return "```text\n" + "\n".join(layers) + "\n```\n"
 
 
+def events_table() -> str:
+    """Every kind of event."""
+    return _table([("kind", "what"), *((f"`{kind}`", told) for kind, told in KINDS.items())])
+
+
+def routes_table() -> str:
+    """Every route of the control API that is described, by its handler's docstring."""
+    rows: Rows = [("route", "what it does")]
+    for handler in HANDLERS:
+        if isinstance(handler, HTTPRouteHandler) and handler.include_in_schema is not False:
+            (path,) = handler.paths
+            (method,) = handler.http_methods
+            route = re.sub(r":\w+}", "}", path)
+            rows.append((f"`{method} {route}`", _one_line(handler.fn.__doc__)))
+    return _table(rows)
+
+
+def farm_options_table() -> str:
+    """Every keyword of the marker `farm`."""
+    rows: Rows = [("keyword", "default", "meaning")]
+    docs = field_docs(Wanted)
+    for entry in dataclasses.fields(Wanted):
+        default = entry.default if entry.default is not dataclasses.MISSING else {}
+        rows.append((f"`{entry.name}`", f"`{default!r}`", docs[entry.name]))
+    return _table(rows)
+
+
 PIECES: dict[str, tuple[str, Callable[[], str]]] = {
     "settings": ("settings.md", settings_table),
     **{f"faults: {kind}": ("faults.md", partial(faults_table, kind)) for kind in get_args(Kind)},
     "messages": ("protocol.md", messages_table),
     "scenario keys": ("scenarios.md", scenario_keys),
+    "events": ("control.md", events_table),
+    "routes": ("control.md", routes_table),
+    "farm options": ("pytest.md", farm_options_table),
     "layers": ("architecture.md", layers_text),
     "modules of gateway": ("architecture.md", partial(modules_table, "gateway")),
     "modules of emulator": ("architecture.md", partial(modules_table, "emulator")),

@@ -172,7 +172,7 @@ def _check_curl(arguments: list[str]) -> None:
 
 @pytest.mark.e2e
 async def test_the_client_in_the_readme_gets_its_segment(tmp_path: Path) -> None:
-    (example,) = blocks(README, "python")
+    example, _ = blocks(README, "python")
     url = "ws://127.0.0.1:8000/v1/stream"
     assert example.count(url) == 1
     async with EmulatorProcess(tmp_path, "--segment-seconds", "0.1") as emulator:

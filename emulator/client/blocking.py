@@ -137,13 +137,15 @@ class Emulator:
         replica: str | None = None,
         session: int | None = None,
         n: int = 1,
-        after: int = 0,
+        after_seq: int = 0,
         deadline_seconds: float = 20.0,
         **detail: Any,
     ) -> Event:
-        """The n-th event of this kind, once it was seen; `detail` names what its detail has to say, as in
-        `wait_for("message_sent", replica="a", type="ltx2_segment_start")`. Raises NotSeen."""
-        flow = calls.find(Sought(kind, replica, session, n, after, detail), deadline_seconds, time.monotonic)
+        """The n-th event of this kind among those with a number above `after_seq`, once it was seen. What its
+        detail has to say stands beside: `wait_for("state_changed", replica="a", before="killed")`. Raises
+        NotSeen."""
+        sought = Sought(kind, replica, session, n, after_seq, detail)
+        flow = calls.find(sought, deadline_seconds, time.monotonic)
         call = next(flow)
         while True:
             try:

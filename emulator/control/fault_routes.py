@@ -1,4 +1,4 @@
-"""/faults: what can be wrong, and /replicas/NAME/faults/FAULT: what is."""
+"""Faults: what can be wrong, and what is wrong with a replica."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class RunningFarm(Emulator):
         replica: str | None = None,
         session: int | None = None,
         n: int = 1,
-        after: int = 0,
+        after_seq: int = 0,
         deadline_seconds: float = 20.0,
         **detail: Any,
     ) -> Event:
@@ -74,7 +74,7 @@ class RunningFarm(Emulator):
             replica=replica,
             session=session,
             n=n,
-            after=after,
+            after_seq=after_seq,
             deadline_seconds=deadline_seconds,
             **detail,
         )

@@ -5,8 +5,7 @@ from dataclasses import dataclass, fields
 import pytest
 
 from emulator.described import field_docs, summary
-from emulator.faults import CATALOGUE
-from emulator.faults import Stall
+from emulator.faults import CATALOGUE, Stall
 
 
 @dataclass

@@ -14,7 +14,7 @@ def test_each_thing_has_its_time_its_replica_and_its_words() -> None:
     assert timeline(
         [
             event(10.0, "a", "port_opened", port=9101),
-            event(10.25, "a", "upgrade_received", 1, method="GET", path="/v1/stream", query="x=1", headers=[]),
+            event(10.25, "a", "upgrade_received", 1, method="GET", path="/v1/stream", query="x=1"),
             event(11.5, "a", "message_sent", 1, type="ltx2_segment_start", segment_idx=0, size_bytes=9),
             event(12.0, "a", "session_closed", 1, code=None),
         ],
@@ -33,7 +33,7 @@ def test_headers_are_never_told() -> None:
 
 
 def test_what_a_replica_does_over_and_over_is_one_line() -> None:
-    probe = {"method": "GET", "path": "/readyz", "status": 200}
+    probe: dict[str, Any] = {"method": "GET", "path": "/readyz", "status": 200}
     lines = timeline(
         [
             event(1, "a", "connection_opened"),

@@ -1,0 +1,91 @@
+"""docs/control.md by example: every command and every line of Python runs, against an emulator of its own."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import httpx
+import pytest
+
+from emulator.control.problems import PROBLEM_CODES
+from tests.support.emulator_process import EmulatorProcess
+from tests.support.processes import BIN, ROOT, RunningProcess
+
+PAGE = (ROOT / "docs" / "control.md").read_text()
+HERE = "127.0.0.1:9190"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+async def curl(command: str, control: str) -> None:
+    """Does what this curl command says, and fails where it would be told a problem."""
+    program, *words = shlex.split(command, comments=True)
+    assert program == "curl"
+    method, body, urls, streams = "GET", None, [], False
+    rest = iter(words)
+    for word in rest:
+        match word:
+            case "-X":
+                method = next(rest)
+            case "-d":
+                body = next(rest)
+            case "-N":
+                streams = True
+            case _:
+                urls.append(word)
+    (url,) = urls
+    assert url.startswith(HERE)
+    # curl says so of every body, unless told otherwise.
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    async with httpx.AsyncClient(base_url=control, trust_env=False, timeout=60) as client:
+        async with client.stream(method, url.removeprefix(HERE), content=body, headers=headers) as answer:
+            if streams:
+                async for line in answer.aiter_lines():
+                    assert line.startswith("id: ")
+                    break
+            else:
+                await answer.aread()
+        assert answer.is_success, f"{command}: {answer.status_code} {answer.text}"
+
+
+@pytest.mark.e2e
+async def test_every_command_works_in_its_order(tmp_path: Path) -> None:
+    async with EmulatorProcess(tmp_path) as emulator:
+        async with httpx.AsyncClient(trust_env=False) as plain:
+            # Somebody has had a session, and is gone: there is something to wait for.
+            await plain.get(
+                emulator.urls["a"] + "/v1/stream",
+                headers={
+                    "Connection": "Upgrade",
+                    "Upgrade": "websocket",
+                    "Sec-WebSocket-Version": "13",
+                    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+                },
+            )
+        commands = [line for block in blocks("bash") for line in block.splitlines()]
+        assert len(commands) > 10
+        for command in commands:
+            await curl(command, emulator.control)
+
+
+@pytest.mark.e2e
+async def test_the_lines_of_python_run(tmp_path: Path) -> None:
+    (example,) = blocks("python")
+    assert example.count(f"http://{HERE}") == 1
+    async with EmulatorProcess(tmp_path) as emulator:
+        (tmp_path / "example.py").write_text(example.replace(f"http://{HERE}", emulator.control))
+        command = [str(BIN / "python"), "example.py"]
+        async with RunningProcess(command, log=tmp_path / "example.log", cwd=tmp_path) as script:
+            assert await script.wait() == 0, script.output()
+            said = script.output()
+    assert "not within 1 s: message_sent type='ltx2_segment_start' of session 1 on replica b" in said
+    assert "there is no replica 'z'; there are: a, b, c" in said
+
+
+def test_the_problem_that_is_shown_is_one() -> None:
+    (example,) = blocks("json")
+    assert re.search(r'"error": "(\w+)"', example)[1] in PROBLEM_CODES  # type: ignore[index]
