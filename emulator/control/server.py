@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import socket
 from collections.abc import Iterator
 
@@ -14,6 +15,8 @@ from emulator.control.feed import Feed
 from emulator.control.sessions import Sessions
 from emulator.farm import Farm
 
+TICK_SECONDS = 0.1
+"""As the server's own; it counts on ten of them in a second."""
 GOODBYE_SECONDS = 1
 """How long requests may take to end once the server stops; those that wait for events end at once."""
 
@@ -57,15 +60,29 @@ class ControlServer:
     def stop(self) -> None:
         """`run` returns soon; whoever waits for events gets an answer at once."""
         self._feed.close()
-        self._server.should_exit = True
+        self._server.stop()
 
 
 class _QuietServer(uvicorn.Server):
-    """Leaves the signals to whoever owns the process, and tells when it has started."""
+    """Leaves the signals to whoever owns the process, tells when it has started, and hears at once that it is
+    over."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.up = asyncio.Event()
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        self.should_exit = True
+        self._stopping.set()
+
+    async def main_loop(self) -> None:
+        for tick in itertools.count():
+            if await self.on_tick(tick):
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TICK_SECONDS):
+                    await self._stopping.wait()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
