@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from gateway.fleet.spec import FleetSpec
     from gateway.fleet.step import fleet_membership_lifecycle_step
     from gateway.fleet.view import FleetView
-    from gateway.replicas.model import Replica, ReplicaEndpoint, ReplicaHealth, ReplicaStatus, RouterConfig
+    from gateway.replicas.config import RouterConfig
+    from gateway.replicas.endpoint import ReplicaEndpoint
+    from gateway.replicas.model import Replica, ReplicaHealth, ReplicaStatus
     from gateway.replicas.monitor import run_health_check_loop
     from gateway.replicas.probes import HttpProbe
     from gateway.replicas.registry import ReplicaRegistry
@@ -50,11 +52,11 @@ _HOMES = {
     "instance_id": "gateway.fleet.instance",
     "HttpProbe": "gateway.replicas.probes",
     "Replica": "gateway.replicas.model",
-    "ReplicaEndpoint": "gateway.replicas.model",
+    "ReplicaEndpoint": "gateway.replicas.endpoint",
     "ReplicaHealth": "gateway.replicas.model",
     "ReplicaRegistry": "gateway.replicas.registry",
     "ReplicaStatus": "gateway.replicas.model",
-    "RouterConfig": "gateway.replicas.model",
+    "RouterConfig": "gateway.replicas.config",
     "build_router_app": "gateway.router",
     "run_health_check_loop": "gateway.replicas.monitor",
     "run_router": "gateway.router",

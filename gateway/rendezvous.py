@@ -25,7 +25,8 @@ import math
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
-from gateway.replicas.model import Candidate, normalised_url
+from gateway.replicas.model import Candidate
+from gateway.replicas.urls import normalised_url
 
 _STEPS = 2**52
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.replicas.model import RouterConfig
+from gateway.replicas.config import RouterConfig
 from gateway.replicas.registry import ReplicaRegistry
 
 if TYPE_CHECKING:

@@ -23,17 +23,12 @@ from dataclasses import dataclass, field
 
 from gateway.clock import Clock, SystemClock
 from gateway.logs import log_line
+from gateway.replicas.config import HealthPolicy, RouterConfig
 from gateway.replicas.events import RegistryEvent, ReplicaGone, ReplicaJoined
-from gateway.replicas.model import (
-    HealthPolicy,
-    Replica,
-    ReplicaStatus,
-    RouterConfig,
-    join_url,
-    normalised_url,
-)
+from gateway.replicas.model import Replica, ReplicaStatus
 from gateway.replicas.probes import HttpProbe, HttpxProbe, RememberingProbe
 from gateway.replicas.registry import ReplicaRegistry
+from gateway.replicas.urls import join_url, normalised_url
 
 logger = logging.getLogger("streamhold.replicas")
 

@@ -19,7 +19,7 @@ from typing import Protocol, Self, runtime_checkable
 
 import httpx
 
-from gateway.replicas.model import HealthPolicy, JsonScalar
+from gateway.replicas.config import HealthPolicy, JsonScalar
 
 MAX_BODY_BYTES = 64 * 1024
 """Read of a health body at most; the rest is left and the connection given up."""

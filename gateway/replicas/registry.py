@@ -13,6 +13,7 @@ from types import TracebackType
 
 from gateway.clock import Clock, SystemClock
 from gateway.logs import log_line
+from gateway.replicas.endpoint import ReplicaEndpoint, replicas_problems
 from gateway.replicas.events import (
     PlaceFreed,
     PlacesWithdrawn,
@@ -22,16 +23,9 @@ from gateway.replicas.events import (
     StatusChanged,
 )
 from gateway.replicas.health import after_failure, after_success
-from gateway.replicas.model import (
-    Candidate,
-    Replica,
-    ReplicaEndpoint,
-    ReplicaHealth,
-    ReplicaStatus,
-    normalised_url,
-    replicas_problems,
-)
+from gateway.replicas.model import Candidate, Replica, ReplicaHealth, ReplicaStatus
 from gateway.replicas.outlier import OutlierPolicy, after_loss, after_progress, may_eject
+from gateway.replicas.urls import normalised_url
 
 logger = logging.getLogger("streamhold.replicas")
 

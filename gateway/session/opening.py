@@ -9,8 +9,8 @@ from typing import Protocol
 
 from gateway.admission import Admission, OnPosition, QueueFull, QueueTimeout, Turn
 from gateway.logs import log_line
-from gateway.replicas.model import websocket_url
 from gateway.replicas.registry import Lease
+from gateway.replicas.urls import websocket_url
 from gateway.selection import AllFull, NoneHealthy
 from gateway.session.downstream import OpeningRequest
 from gateway.session.forwarding import Network, upstream_headers

@@ -12,14 +12,13 @@ arguments for their only source, and keep the same rules.
 """
 
 from gateway.settings.loading import FILE_NAME, Inspection, inspect, load
+from gateway.settings.meeting import DiscoverySettings, FleetSettings
 from gateway.settings.sections import (
     AdminSettings,
     AdmissionSettings,
     AffinitySettings,
     ClientsSettings,
-    DiscoverySettings,
     DrainSettings,
-    FleetSettings,
     HealthCheckSettings,
     OutlierSettings,
     ReplicaSettings,

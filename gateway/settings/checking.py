@@ -13,13 +13,12 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from gateway.settings.sections import SECRETS, later_in, section_in
+from gateway.settings.fields import SECRETS, later_in, section_in
 from gateway.settings.settings import Broken, Settings, broken_rules
 from gateway.settings.tree import REMOVED, Path, Tree, dotted, with_changes
 from gateway.settings.words import MOST_GUESSES, did_you_mean, in_words, listed, shown
 
 LATER_VALUES: Mapping[str, frozenset[str]] = {
-    "fleet.backend": frozenset({"memory", "redis"}),
     "discovery.kind": frozenset({"fleet", "cloudmap", "ecs"}),
 }
 """Values that a later version knows, by their setting."""

@@ -20,7 +20,7 @@ from typing import Any, NoReturn, get_args, get_origin
 from pydantic import BaseModel
 
 from gateway.errors import Problem
-from gateway.settings.sections import Section, later_in, section_in
+from gateway.settings.fields import Section, later_in, section_in
 from gateway.settings.tree import Path, Tree, dotted, with_value
 from gateway.settings.words import MOST_DIGITS, MOST_GUESSES, did_you_mean
 

@@ -1,177 +1,38 @@
 """What can be set: one frozen model a section of gateway.yaml, with its defaults.
 
 A field's type and bounds are checked here, each field by itself. What a replica or a probe schedule may be
-is said once, in `gateway.replicas.model`, and what holds between fields in `gateway.settings.settings`.
-
-A key of `later` gets its effect in a later version. Until then it is refused, unless it is null: a setting
-that is silently without effect would be worse than an error.
+is said once, in `gateway.replicas.endpoint` and `gateway.replicas.config`, and what holds between fields in
+`gateway.settings.settings`. The sections by which gateways and replicas find each other are in `meeting`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Annotated, Any, ClassVar, Literal
-from urllib.parse import urlsplit
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from gateway.affinity import Affinity
-from gateway.replicas.model import HealthPolicy, JsonScalar, ReplicaEndpoint, RouterConfig, host_problem
+from gateway.replicas.config import HealthPolicy, JsonScalar, RouterConfig
+from gateway.replicas.endpoint import ReplicaEndpoint
 from gateway.replicas.outlier import OutlierPolicy
 from gateway.runtime import ConfiguredMode
-from gateway.settings.tree import Path
-
-
-def _no_boolean(value: object) -> object:
-    # YAML reads `yes` and `on` as true, and true would pass for 1.
-    if isinstance(value, bool):
-        raise ValueError(f"should be a number, not {str(value).lower()}")
-    return value
-
-
-def _one_or_more_bodies(value: object) -> object:
-    if not isinstance(value, Mapping):
-        return value
-    for listed in value.values():
-        for item in listed if isinstance(listed, list | tuple) else (listed,):
-            if not (item is None or isinstance(item, str | int | float | bool)):
-                raise ValueError("should list plain values for each key, as in {status: [ok, ready]}")
-    return {
-        key: tuple(listed) if isinstance(listed, list | tuple) else (listed,) for key, listed in value.items()
-    }
-
-
-def _finite(range_in_words: str) -> BeforeValidator:
-    """pydantic tells a value that is not a number from one that is out of range only sometimes."""
-
-    def checked(value: object) -> object:
-        try:
-            number = float(value) if isinstance(value, str | float) else 0.0
-        except ValueError:
-            return value
-        if not math.isfinite(number):
-            raise ValueError(f"should be a finite number {range_in_words}, not {number}")
-        return value
-
-    return BeforeValidator(checked)
-
-
-def _host(value: str) -> str:
-    if problem := host_problem(value):
-        raise ValueError(problem)
-    return value
-
-
-def _session_path(value: str) -> str:
-    if not value.startswith("/") or value == "/" or value.endswith("/") or "//" in value:
-        raise ValueError(f"should be a path such as /v1/stream, without a slash at its end, not {value!r}")
-    if not value.isascii() or not value.isprintable() or set(value) & set(" ?#{}%\\"):
-        raise ValueError(f"should be a plain path without spaces, braces, % or a query, not {value!r}")
-    if value in OWN_PATHS or value.startswith(OWN_TREES):
-        raise ValueError(f"{value} is one of the gateway's own paths; choose another for sessions")
-    return value
-
-
-def _some_distinct(values: tuple[str, ...]) -> tuple[str, ...]:
-    if not values:
-        raise ValueError("should have at least one entry")
-    twice = sorted({value for value in values if values.count(value) > 1})
-    if twice:
-        raise ValueError(f"has {', '.join(twice)} more than once")
-    return values
-
-
-def _origin(value: str) -> str:
-    if value in ("*", "null"):
-        return value
-    try:
-        parts = urlsplit(value)
-        usable = bool(parts.scheme and parts.hostname) and value == f"{parts.scheme}://{parts.netloc}"
-    except ValueError:
-        usable = False
-    if not usable:
-        raise ValueError(
-            f'should be an origin such as https://app.example.com, or "*" for any, not {value!r}'
-        )
-    return value
-
-
-def _network(value: object) -> object:
-    if isinstance(value, IPv4Network | IPv6Network):
-        return value
-    try:
-        return ip_network(value if isinstance(value, str) else "", strict=False)
-    except ValueError:
-        raise ValueError("should be an address or a network such as 192.0.2.7 or 10.0.0.0/8") from None
-
-
-def _affinity(value: str) -> str:
-    Affinity.parse(value)
-    return value
-
-
-def _token(value: SecretStr) -> SecretStr:
-    secret = value.get_secret_value()
-    if not secret or not secret.isascii() or not secret.isprintable() or " " in secret:
-        raise ValueError("a token must be printable ASCII without spaces, and not empty")
-    return value
-
-
-SECRETS: tuple[Path, ...] = (("clients", "tokens"),)
-"""Settings of which no message repeats a part."""
-OWN_PATHS = frozenset(
-    {"/status", "/router/replicas/sessions", "/healthz", "/readyz", "/metrics", "/schema", "/admin"}
+from gateway.settings.fields import (
+    Count,
+    Network,
+    Number,
+    Origin,
+    Seconds,
+    SecondsOrZero,
+    Section,
+    SessionPath,
+    Share,
+    Token,
+    Whole,
+    WholeOrZero,
+    checked_affinity,
+    checked_host,
+    one_or_more_bodies,
+    some_distinct,
 )
-"""HTTP paths of the gateway itself, which no session path may take."""
-OWN_TREES = ("/admin/", "/schema/")
-"""What lies below these is the gateway's own as well."""
-
-Number = Annotated[float, BeforeValidator(_no_boolean)]
-Whole = Annotated[int, BeforeValidator(_no_boolean)]
-WholeOrZero = Annotated[int, BeforeValidator(_no_boolean), Field(ge=0)]
-Count = Annotated[int, BeforeValidator(_no_boolean), Field(ge=1)]
-Seconds = Annotated[float, BeforeValidator(_no_boolean), _finite("above 0"), Field(gt=0, allow_inf_nan=False)]
-SecondsOrZero = Annotated[
-    float, BeforeValidator(_no_boolean), _finite("of 0 or more"), Field(ge=0, allow_inf_nan=False)
-]
-"""Zero means at once."""
-Share = Annotated[
-    float, BeforeValidator(_no_boolean), _finite("from 0 to 1"), Field(ge=0, le=1, allow_inf_nan=False)
-]
-SessionPath = Annotated[str, AfterValidator(_session_path)]
-Origin = Annotated[str, AfterValidator(_origin)]
-Network = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network)]
-Token = Annotated[SecretStr, AfterValidator(_token)]
-
-
-class Section(BaseModel):
-    """A part of gateway.yaml. It has no other keys than its fields."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, hide_input_in_errors=True
-    )
-    later: ClassVar[frozenset[str]] = frozenset()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_nothing(cls, given: object) -> object:
-        """A section whose every line is commented out reads as null, and means its defaults."""
-        if isinstance(given, dict):
-            return {key: value for key, value in given.items() if value is not None or key not in cls.later}
-        return {} if given is None else given
-
-
-def section_in(annotation: Any) -> type[BaseModel] | None:
-    """The section, or the settings, that a value of this type is; None for a list and a plain setting."""
-    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
-
-
-def later_in(annotation: Any) -> frozenset[str]:
-    """Keys that such a section has in a later version."""
-    section = section_in(annotation)
-    return section.later if section is not None and issubclass(section, Section) else frozenset()
 
 
 class ReplicaSettings(Section):
@@ -210,9 +71,9 @@ class HealthCheckSettings(Section):
     """Each wait is the interval, longer or shorter by up to this share of it, so that probes spread out."""
     expect_status: tuple[Whole, ...] = (200, 204)
     """HTTP statuses of a replica that can take a session. Redirects are not followed."""
-    expect_body: Annotated[dict[str, tuple[object, ...]], BeforeValidator(_one_or_more_bodies)] = {
-        "status": ("ok", "ready")
-    }
+    expect_body: Annotated[dict[str, tuple[object, ...]], BeforeValidator(one_or_more_bodies)] = Field(
+        default={"status": ("ok", "ready")}
+    )
     """Where the body is a JSON object with one of these keys, its value must be one of those listed. A
     compressed body is a failure; `{}` looks at no body.
     """
@@ -223,7 +84,7 @@ class HealthCheckSettings(Section):
 class RouterSettings(Section):
     """`router`: where the gateway listens, and the replicas behind it."""
 
-    host: Annotated[str, AfterValidator(_host)] = "0.0.0.0"
+    host: Annotated[str, AfterValidator(checked_host)] = "0.0.0.0"
     """Address that `python -m gateway serve` binds; under `granian` its own --host rules."""
     port: Annotated[Whole, Field(ge=0, le=65535)] = 9000
     """Port that `python -m gateway serve` binds; 0 takes a free one. Under `granian` its own --port rules."""
@@ -272,7 +133,7 @@ class RuntimeSettings(Section):
 class SessionSettings(Section):
     """`session`: what one streaming session may do, and for how long."""
 
-    paths: Annotated[tuple[SessionPath, ...], AfterValidator(_some_distinct)] = (
+    paths: Annotated[tuple[SessionPath, ...], AfterValidator(some_distinct)] = (
         "/v1/stream",
         "/ws",
     )
@@ -328,7 +189,7 @@ class SelectionSettings(Section):
 class AffinitySettings(Section):
     """`affinity`: what keeps a client on one replica."""
 
-    key: Annotated[str, AfterValidator(_affinity)] = "none"
+    key: Annotated[str, AfterValidator(checked_affinity)] = "none"
     """Sessions with the same `client_ip`, `query:NAME`, `header:NAME`, `cookie:NAME` or `init:client_id` go
     to the same replica while it has room; `none` lets each go where the policy says.
     """
@@ -375,22 +236,6 @@ class DrainSettings(Section):
     """Sessions left at the deadline are closed over this long, so that their clients do not return at
     once.
     """
-
-
-class FleetSettings(Section):
-    """`fleet`: how gateways meet."""
-
-    later = frozenset({"url", "name", "namespace", "ttl_seconds", "every_seconds", "on_stop"})
-
-    backend: Literal["none"] = "none"
-    """`none` leaves each gateway by itself."""
-
-
-class DiscoverySettings(Section):
-    """`discovery`: where replicas come from."""
-
-    kind: Literal["static"] = "static"
-    """`static` is the list under `router.replicas`."""
 
 
 class AdminSettings(Section):

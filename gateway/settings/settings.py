@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextvars import ContextVar
+from importlib.util import find_spec
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any, Self
 
@@ -18,15 +19,15 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from gateway.affinity import Affinity
 from gateway.logs import HIDDEN, hide_passwords
-from gateway.replicas.model import HealthPolicy, RouterConfig, replicas_problems
+from gateway.replicas.config import HealthPolicy, RouterConfig
+from gateway.replicas.endpoint import replicas_problems
+from gateway.settings.meeting import DiscoverySettings, FleetSettings
 from gateway.settings.sections import (
     AdminSettings,
     AdmissionSettings,
     AffinitySettings,
     ClientsSettings,
-    DiscoverySettings,
     DrainSettings,
-    FleetSettings,
     HealthCheckSettings,
     OutlierSettings,
     ReplicaSettings,
@@ -126,6 +127,11 @@ class Settings(BaseSettings):
             return Affinity("client_ip")
         return affinity
 
+    @property
+    def joins_fleet(self) -> bool:
+        """Whether this gateway is to be a member of a fleet; a mode that is named wins over the backend."""
+        return self.fleet.backend != "none" and self.runtime.mode != "single_process"
+
     @model_validator(mode="after")
     def _keep_the_rules(self) -> Self:
         if broken := list(broken_rules(self)):
@@ -149,6 +155,7 @@ def broken_rules(settings: Settings, failed: Collection[Path] = ()) -> Iterator[
     yield from _session_rules(settings.session, failed)
     yield from _outlier_rules(settings.outlier, failed)
     yield from _runtime_rules(settings.runtime, settings.fleet, failed)
+    yield from _fleet_rules(settings.fleet, failed)
 
 
 def _failed(path: Path, failed: Collection[Path]) -> bool:
@@ -221,10 +228,28 @@ def _runtime_rules(
     if _failed(mode, failed) or _failed(("fleet", "backend"), failed):
         return
     if runtime.mode == "fleet" and fleet.backend == "none":
-        yield (
-            mode,
-            "fleet needs a fleet.backend, and this version has none; set auto or single_process",
-        )
+        yield mode, "fleet needs a fleet.backend: set redis with a fleet.url, or mode auto or single_process"
+
+
+def _fleet_rules(fleet: FleetSettings, failed: Collection[Path]) -> Iterator[Broken]:
+    """A backend needs its server and its library; a member may miss one beat and still be there."""
+    backend: Path = ("fleet", "backend")
+    url: Path = ("fleet", "url")
+    if fleet.backend == "redis" and not _failed(backend, failed):
+        if find_spec("redis") is None:
+            yield backend, "redis needs a library that is not installed: pip install 'streamhold[fleet]'"
+        if fleet.url is None and not _failed(url, failed):
+            yield url, "is missing: fleet.backend redis needs the server's address, as in redis://HOST:6379/0"
+    every: Path = ("fleet", "every_seconds")
+    ttl: Path = ("fleet", "ttl_seconds")
+    if _failed(every, failed) or _failed(ttl, failed) or fleet.every_seconds * 2 < fleet.ttl_seconds:
+        return
+    if "every_seconds" in fleet.model_fields_set:
+        half = f"half of fleet.ttl_seconds ({fleet.ttl_seconds:g})"
+        yield every, f"should be below {half}, not {fleet.every_seconds:g}, so that one beat may fail"
+    else:
+        twice = f"twice fleet.every_seconds ({fleet.every_seconds:g})"
+        yield ttl, f"should be above {twice}, not {fleet.ttl_seconds:g}, so that one beat may fail"
 
 
 def masked(settings: Settings) -> str:

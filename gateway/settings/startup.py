@@ -82,9 +82,7 @@ def resolve_runtime(settings: Settings, environ: Mapping[str, str] | None = None
 def long_running_steps(settings: Settings) -> tuple[LongRunningStep, ...]:
     """What `settings` make this gateway do that needs a process which keeps running."""
     always = (LongRunningStep.HEALTH_LOOP, LongRunningStep.WEBSOCKET_BRIDGE)
-    # Compared as text: the type knows no other backend yet, and this line must not wait for one.
-    in_fleet = str(settings.fleet.backend) != "none"
-    return (*always, LongRunningStep.FLEET_MEMBERSHIP) if in_fleet else always
+    return (*always, LongRunningStep.FLEET_MEMBERSHIP) if settings.joins_fleet else always
 
 
 def first_of(messages: Sequence[str]) -> list[str]:

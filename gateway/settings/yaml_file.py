@@ -18,7 +18,7 @@ from pathlib import Path as FilePath
 import yaml
 
 from gateway.errors import Problem
-from gateway.settings.sections import SECRETS
+from gateway.settings.fields import SECRETS
 from gateway.settings.tree import Path, Tree, dotted
 from gateway.settings.words import MOST_DIGITS, STARTER
 

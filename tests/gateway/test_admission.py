@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.admission import Admission
-from gateway.replicas.model import ReplicaEndpoint
+from gateway.replicas.endpoint import ReplicaEndpoint
 from gateway.replicas.registry import Lease, ReplicaRegistry
 from gateway.selection import AllFull, NoneHealthy, Policy
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.admission import QueueTimeout
-from gateway.replicas.model import ReplicaEndpoint
+from gateway.replicas.endpoint import ReplicaEndpoint
 from tests.support.manual_clock import settle
 from tests.support.waiting_room import A, B, C, waiting_room
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.admission import Admission, QueueFull, QueueTimeout
-from gateway.replicas.model import ReplicaEndpoint
+from gateway.replicas.endpoint import ReplicaEndpoint
 from gateway.replicas.registry import ReplicaRegistry
 from gateway.selection import AllFull, NoneHealthy, Policy
 from tests.support.manual_clock import settle

@@ -29,7 +29,8 @@ from gateway.granian_host import (
     HostedApp,
     SignalledDrain,
 )
-from gateway.replicas.model import ReplicaEndpoint, RouterConfig
+from gateway.replicas.config import RouterConfig
+from gateway.replicas.endpoint import ReplicaEndpoint
 from gateway.runtime import Resolved, RuntimeMode
 from gateway.session.asgi_door import WIRE, Wire
 from gateway.settings import Settings

@@ -11,7 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gateway.rendezvous import ranking
-from gateway.replicas.model import Candidate, ReplicaEndpoint, ReplicaHealth, ReplicaStatus
+from gateway.replicas.endpoint import ReplicaEndpoint
+from gateway.replicas.model import Candidate, ReplicaHealth, ReplicaStatus
 from gateway.replicas.outlier import OutlierRecord
 from gateway.replicas.registry import ReplicaRegistry
 from gateway.selection import AllFull, Choice, Chosen, NoneHealthy, Policy, choose

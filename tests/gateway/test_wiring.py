@@ -16,7 +16,8 @@ from litestar.exceptions import WebSocketDisconnect
 from litestar.testing import AsyncTestClient, TestClient
 from pydantic import ValidationError
 
-from gateway.replicas.model import ReplicaEndpoint, RouterConfig
+from gateway.replicas.config import RouterConfig
+from gateway.replicas.endpoint import ReplicaEndpoint
 from gateway.replicas.registry import ReplicaRegistry
 from gateway.settings import Settings
 from gateway.settings.sections import AdmissionSettings, AffinitySettings, SessionSettings

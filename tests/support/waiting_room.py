@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from gateway.admission import Admission, QueueFull, QueueTimeout, Turn
-from gateway.replicas.model import ReplicaEndpoint
+from gateway.replicas.endpoint import ReplicaEndpoint
 from gateway.replicas.registry import Lease, ReplicaRegistry
 from gateway.selection import NoneHealthy, Policy
 from tests.support.manual_clock import ManualClock, settle

@@ -6,19 +6,10 @@ import re
 
 import pytest
 
-from gateway.replicas.model import (
-    HealthPolicy,
-    Replica,
-    ReplicaEndpoint,
-    ReplicaHealth,
-    ReplicaStatus,
-    RouterConfig,
-    join_url,
-    normalised_url,
-    replicas_problems,
-    url_problem,
-    websocket_url,
-)
+from gateway.replicas.config import HealthPolicy, RouterConfig
+from gateway.replicas.endpoint import ReplicaEndpoint, replicas_problems
+from gateway.replicas.model import Replica, ReplicaHealth, ReplicaStatus
+from gateway.replicas.urls import join_url, normalised_url, url_problem, websocket_url
 
 
 @pytest.mark.parametrize(

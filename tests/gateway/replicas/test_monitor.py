@@ -8,7 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gateway.replicas.model import HealthPolicy, Replica, ReplicaEndpoint, ReplicaStatus, RouterConfig
+from gateway.replicas.config import HealthPolicy, RouterConfig
+from gateway.replicas.endpoint import ReplicaEndpoint
+from gateway.replicas.model import Replica, ReplicaStatus
 from gateway.replicas.monitor import HealthMonitor, run_health_check_loop
 from gateway.replicas.probes import HttpProbe, HttpxProbe
 from gateway.replicas.registry import ReplicaRegistry

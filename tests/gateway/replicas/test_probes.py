@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gateway.replicas.model import HealthPolicy
+from gateway.replicas.config import HealthPolicy
 from gateway.replicas.probes import MAX_BODY_BYTES, HttpxProbe, RememberingProbe, body_problem, status_problem
 from tests.support.http_peer import Exchange, Serve, answer, http_peer, keep_answering
 from tests.support.waiting import eventually

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from gateway.replicas.endpoint import ReplicaEndpoint
 from gateway.replicas.events import (
     PlaceFreed,
     PlacesWithdrawn,
@@ -16,7 +17,7 @@ from gateway.replicas.events import (
     ReplicaJoined,
     StatusChanged,
 )
-from gateway.replicas.model import Replica, ReplicaEndpoint, ReplicaHealth, ReplicaStatus
+from gateway.replicas.model import Replica, ReplicaHealth, ReplicaStatus
 from gateway.replicas.registry import Lease, ReplicaRegistry
 from tests.support.manual_clock import ManualClock
 

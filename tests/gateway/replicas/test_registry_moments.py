@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.replicas.endpoint import ReplicaEndpoint
 from gateway.replicas.events import (
     PlaceFreed,
     PlacesWithdrawn,
@@ -12,7 +13,7 @@ from gateway.replicas.events import (
     ReplicaJoined,
     StatusChanged,
 )
-from gateway.replicas.model import Candidate, Replica, ReplicaEndpoint
+from gateway.replicas.model import Candidate, Replica
 from gateway.replicas.outlier import OutlierPolicy
 from gateway.replicas.registry import ReplicaRegistry
 from tests.support.manual_clock import ManualClock

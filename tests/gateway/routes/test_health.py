@@ -9,7 +9,8 @@ from litestar import Litestar
 from litestar.di import Provide
 from litestar.testing import AsyncTestClient
 
-from gateway.replicas.model import HealthPolicy, ReplicaEndpoint
+from gateway.replicas.config import HealthPolicy
+from gateway.replicas.endpoint import ReplicaEndpoint
 from gateway.replicas.monitor import HealthMonitor
 from gateway.replicas.registry import ReplicaRegistry
 from gateway.routes.health import HealthController

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from gateway.admission import Admission
-from gateway.replicas.model import ReplicaEndpoint
+from gateway.replicas.endpoint import ReplicaEndpoint
 from gateway.replicas.registry import Lease, ReplicaRegistry
 from gateway.selection import Policy
 from gateway.session import opening

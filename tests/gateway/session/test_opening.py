@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.admission import Admission, QueueFull, QueueTimeout
-from gateway.replicas.model import ReplicaEndpoint
+from gateway.replicas.endpoint import ReplicaEndpoint
 from gateway.replicas.registry import ReplicaRegistry
 from gateway.selection import AllFull, NoneHealthy, Policy
 from gateway.session import opening

@@ -14,8 +14,8 @@ from pydantic import BaseModel, ValidationError
 from gateway.settings import Settings, inspect
 from gateway.settings.checking import check
 from gateway.settings.environment import Variables, read_environment
+from gateway.settings.fields import Section
 from gateway.settings.loading import FileSource
-from gateway.settings.sections import Section
 from gateway.settings.tree import REMOVED, dotted, value_at, with_changes, with_value, without
 
 

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from gateway.affinity import Affinity
 from gateway.errors import SettingsInvalid
-from gateway.replicas.model import ReplicaEndpoint, RouterConfig
+from gateway.replicas.config import RouterConfig
+from gateway.replicas.endpoint import ReplicaEndpoint
 from gateway.replicas.outlier import OutlierPolicy
 from gateway.settings import (
     AdmissionSettings,

@@ -11,6 +11,7 @@ from gateway.settings import Settings, load, masked
 ENVIRON = {
     "GATEWAY_ROUTER__REPLICAS": '[{"url": "http://a:1", "name": "a", "max_sessions": 4}]',
     "GATEWAY_CLIENTS__TOKENS": '["hush-one", "hush-two"]',
+    "GATEWAY_FLEET__URL": "rediss://user:hush@redis.internal:6379/0",
     "GATEWAY_CLIENTS__TRUSTED_PROXIES": '["10.0.0.0/8"]',
 }
 
@@ -19,12 +20,14 @@ def test_secrets_are_masked_one_by_one(tmp_path: Path) -> None:
     settings = load(ENVIRON, tmp_path)
     assert "hush" not in masked(settings)
     assert yaml.safe_load(masked(settings))["clients"]["tokens"] == ["***", "***"]
+    assert yaml.safe_load(masked(settings))["fleet"]["url"] == "***"
     assert "hush" not in repr(settings)
     assert "hush" not in str(settings)
 
 
 def test_what_is_printed_would_set_the_same(tmp_path: Path) -> None:
-    settings = load(ENVIRON | {"GATEWAY_CLIENTS__TOKENS": "[]"}, tmp_path)
+    hidden = {"GATEWAY_CLIENTS__TOKENS": "[]", "GATEWAY_FLEET__URL": "null"}
+    settings = load(ENVIRON | hidden, tmp_path)
     (tmp_path / "gateway.yaml").write_text(masked(settings))
     assert load({}, tmp_path) == settings
 

@@ -223,8 +223,27 @@ def test_replicas_that_cannot_be_used(tmp_path: Path, text: str, key: str, said:
         ("admission.queue_timeout_seconds", "0", "more than 0"),
         ("admission.max_sessions_per_client", "0", "1 or more"),
         ("drain.timeout_seconds", "-1", "0 or more"),
-        ("fleet.backend", "redis", "not available in this version"),
-        ("fleet.ttl_seconds", "10", "not available in this version"),
+        ("fleet.backend", "etcd", "none, memory or redis"),
+        ("fleet.url", "http://:hush@a:6379", "redis://HOST:6379/0"),
+        ("fleet.url", "redis://", "redis://HOST:6379/0"),
+        ("fleet.url", "redis://:hush@a:0", "redis://HOST:6379/0"),
+        ("fleet.url", "redis://a/x", "a database by its number"),
+        ("fleet.url", "redis://a?passwort=hush", "it may set client_name, db, password"),
+        ("fleet.url", "7", "text"),
+        ("fleet.name", "'a:b'", "no colon"),
+        ("fleet.name", "''", "at least one character"),
+        ("fleet.namespace", "'{a}'", "no brace"),
+        ("fleet.member_id", "'a\tb'", "no tab"),
+        ("fleet.ttl_seconds", "6", "above twice fleet.every_seconds (3)"),
+        ("fleet.ttl_seconds", ".inf", "a finite number above 0"),
+        ("fleet.ttl_seconds", "1000000", "at most 86400"),
+        ("fleet.every_seconds", "5", "below half of fleet.ttl_seconds (10)"),
+        ("fleet.every_seconds", "0", "more than 0"),
+        ("fleet.on_stop", "stay", "leave or linger"),
+        ("fleet.linger_for_seconds", "0", "more than 0"),
+        ("fleet.report_max_bytes", "10", "256 or more"),
+        ("fleet.shed_tolerance", "-1", "0 or more"),
+        ("fleet.settle_seconds", "-1", "0 or more"),
         ("discovery.kind", "ecs", "not available in this version"),
         ("runtime.mode", "fleet", "fleet.backend"),
         ("runtime.mode", "sometimes", "auto, single_process, fleet or serverless"),
@@ -258,6 +277,31 @@ def test_a_variable_hides_no_mistake_of_the_file(tmp_path: Path) -> None:
     assert "should be a mapping of keys to values, not 5" in problem.message
 
 
+def test_a_redis_fleet_needs_its_servers_address(tmp_path: Path) -> None:
+    [problem] = problems(tmp_path, GOOD + "fleet: {backend: redis}\n")
+    assert problem.key == "fleet.url"
+    assert "redis://HOST:6379/0" in problem.message
+    assert (
+        problems(tmp_path, GOOD, {"GATEWAY_FLEET__BACKEND": "redis", "GATEWAY_FLEET__URL": "redis://a"}) == []
+    )
+
+
+def test_a_redis_fleet_needs_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.settings.settings.find_spec", lambda name: None)
+    [problem] = problems(tmp_path, GOOD + "fleet: {backend: redis, url: 'redis://a'}\n")
+    assert (problem.key, problem.source) == ("fleet.backend", "gateway.yaml:2")
+    assert "pip install 'streamhold[fleet]'" in problem.message
+
+
+@pytest.mark.parametrize("url", ["http://:hush@a", "redis://:hush@a/x", "redis://:hush@a:0", "hush"])
+def test_no_message_repeats_a_part_of_the_fleets_address(tmp_path: Path, url: str) -> None:
+    for problem in (
+        *problems(tmp_path, GOOD + f"fleet: {{url: '{url}'}}\n"),
+        *problems(tmp_path, GOOD, {"GATEWAY_FLEET__URL": url}),
+    ):
+        assert "hush" not in str(problem)
+
+
 @pytest.mark.parametrize("text", ["", "ten", "1.5"])
 def test_a_variable_that_cannot_be_used_is_named(tmp_path: Path, text: str) -> None:
     [problem] = problems(tmp_path, GOOD, {"GATEWAY_ROUTER__PORT": text})
@@ -276,7 +320,6 @@ def test_a_variable_that_cannot_be_used_is_named(tmp_path: Path, text: str) -> N
         ("GATEWAY_ROUTER__", "is not a setting"),
         ("GATEWAY_ROUTER__PORT__X", "is not a setting"),
         ("GATEWAY_ROUTER__REPLICAS__0__URL", "set GATEWAY_ROUTER__REPLICAS as a whole, as JSON"),
-        ("GATEWAY_FLEET__URL", "not available in this version"),
         ("GATEWAY_ADMIN__TOKEN", "not available in this version"),
     ],
 )
