@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import subprocess
 import sys
 
@@ -139,6 +140,17 @@ def test_the_same_order_makes_the_same_bytes_in_another_process() -> None:
         check=True,
     )
     assert there.stdout.split() == [hashlib.sha256(here).hexdigest()]
+
+
+def test_the_same_order_makes_the_same_bytes_however_often_it_is_asked_for() -> None:
+    made = {whole(encode(FIRST)) for _ in range(40)}
+    assert len(made) == 1
+
+
+def test_the_encoder_does_nothing_that_depends_on_its_process() -> None:
+    """It writes what it was told into the stream."""
+    (told,) = re.findall(rb"options: ([^\0]+)", whole(encode(FIRST)))
+    assert {b"threads=1", b"sliced_threads=0", b"mbtree=0"} <= set(told.split())
 
 
 @pytest.mark.parametrize(
