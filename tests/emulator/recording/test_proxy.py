@@ -246,6 +246,10 @@ async def test_a_client_that_does_not_read_stops_the_replica(tmp_path: Path) -> 
             await eventually(stands_still, "nothing more is taken from the replica", every=0.3)
             assert sent < 2000
             client.transport.abort()
+            await eventually(
+                lambda: proxy.read().conversations[0].steps[-1].said == Closed(1006, ""),
+                "its end is recorded",
+            )
 
 
 async def test_the_end_of_the_recording_is_told_to_both_sides(tmp_path: Path) -> None:
