@@ -66,6 +66,7 @@ def event_in_words(attempt: Attempt, event: str, kind: str | None) -> str | None
         case "error":
             return f"error {kind}"
         case "closed":
-            return f"ended: {attempt.ending}"
+            by = attempt.ending.by if attempt.ending is not None else "nobody"
+            return f"ended: {attempt.ending} by the {by}"
         case _:
             return None

@@ -147,6 +147,7 @@ class DrivenSession:
             await self._live(connection)
         finally:
             connection.transport.abort()
+            self._note_ending(Ending(NO_CLOSE_FRAME, "", "client"))
         return self._is_final(attempt)
 
     def _is_final(self, attempt: Attempt) -> bool:
@@ -168,8 +169,6 @@ class DrivenSession:
             await asyncio.wait({listening}, timeout=CLOSE_SECONDS if self._left else None)
             listening.cancel()
             following.cancel()
-        if self._attempt.ending is None:
-            self._note_ending(Ending(NO_CLOSE_FRAME, "", "client"))
 
     # Listening
 

@@ -33,9 +33,6 @@ def _of_the_play(played: Played) -> Iterator[str]:
     for what in played.waiting:
         yield f"{what}: never came"
     yield from played.not_done
-    for name, seen in played.sessions.items():
-        if seen.cut_off:
-            yield f"session {name}: did not end when the play was over"
     yield from _of_gateway(played)
 
 

@@ -43,7 +43,7 @@ class Ending:
 
     def __str__(self) -> str:
         if self.code == NO_CLOSE_FRAME:
-            return "no close frame (1006)" + (", cut by the client" if self.by == "client" else "")
+            return "no close frame (1006)"
         return f"close {self.code}" + (f" {self.reason!r}" if self.reason else "")
 
 
@@ -96,8 +96,6 @@ class SessionSeen:
     """Its script was done to the end."""
     over: bool = False
     """There is nothing more to come of it."""
-    cut_off: bool = False
-    """The play was over before it was."""
 
     @property
     def prompts(self) -> list[Prompt]:

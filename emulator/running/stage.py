@@ -116,13 +116,16 @@ class Stage:
         """No session is left."""
         self._others.set()
         for driven in self._driven.values():
-            driven.finish()
+            if self._played.overran and not driven.waits_for_others:
+                # It waits for something that does not come.
+                driven.cut_off()
+            else:
+                driven.finish()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(END_SECONDS):
                 while not all(driven.seen.over for driven in self._driven.values()):
                     await self._wake(0.05)
         for driven in self._driven.values():
-            driven.seen.cut_off = not driven.seen.over
             driven.cut_off()
         if any(driven.seen.was_cut for driven in self._driven.values()):
             # The gateway's end may be behind that, which is known a moment after that of its connections.
