@@ -102,7 +102,9 @@ def cell(result: Result, lacks: Sequence[Need]) -> str:
 def _plain(text: str) -> str:
     """As it may stand in a cell, without what differs from run to run."""
     text = " ".join(text.splitlines()[0].split()) if text.strip() else ""
-    text = re.sub(r"\d+\.\d+ s\b", "too long", text)
+    text = re.sub(
+        r"\bafter \d+\.\d+ s\b", "too late", re.sub(r"\b\d+\.\d+ s without", "too long without", text)
+    )
     return text.replace("|", "\\|").replace("*", "\\*")
 
 

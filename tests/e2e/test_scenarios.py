@@ -12,6 +12,8 @@ from xml.etree import ElementTree
 import pytest
 
 from emulator.scenario.reading import SHIPPED, files_in, read_scenario
+from tests.support.gateway_process import GatewayProcess
+from tests.support.ports import free_port, port_is_free
 from tests.support.processes import BIN, ROOT, RunningProcess
 
 pytestmark = pytest.mark.e2e
@@ -86,6 +88,36 @@ async def test_another_seed_gives_another_trace(tmp_path: Path) -> None:
         traces.append(struck)
     assert traces[0] == traces[1]
     assert traces[0] != traces[2]
+
+
+@pytest.mark.timeout(180)
+async def test_a_gateway_that_runs_is_played_against_one_scenario_after_the_other(tmp_path: Path) -> None:
+    """Replicas die and come back between them, and the gateway stays."""
+    port = _row_of_free_ports(3)
+    replicas = [
+        {"url": f"http://127.0.0.1:{port + n}", "name": "abc"[n], "max_sessions": 4} for n in range(3)
+    ]
+    names = ("kill", "abort", "upgrade-503", "kill", "drain")
+    scenarios = [str(SHIPPED / f"{name}.yaml") for name in names]
+    async with GatewayProcess(tmp_path, replicas, wait_for="/healthz") as gateway:
+        process = run(tmp_path, *scenarios, "--gateway", gateway.http, "--port", str(port))
+        try:
+            status, said = await process.wait(150), process.output()
+        finally:
+            process.kill_group()
+        assert status == 0, said
+        assert said.count("PASS") == 4
+        assert "only a gateway that was started here gets signals" in said
+        assert gateway.returncode is None
+
+
+def _row_of_free_ports(count: int) -> int:
+    """The first of so many free ports in a row."""
+    for _ in range(1000):
+        first = free_port()
+        if all(port_is_free(first + number) for number in range(count)):
+            return first
+    raise RuntimeError(f"no {count} free ports in a row")
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import sys
 from collections.abc import AsyncIterator
@@ -79,6 +80,9 @@ def test_a_gateway_is_told_all_that_it_needs(monkeypatch: pytest.MonkeyPatch) ->
     assert told["FLAG"] == "true"
     assert told["HOME"] == "/home"
     assert "GATEWAY_SESSION__RESUME" not in told
+    page = (ROOT / "docs" / "running.md").read_text()
+    new = told.keys() - own.keys() - os.environ.keys() - {"PATH", "PYTHONUNBUFFERED"}
+    assert [name for name in new if f"`{name}`" not in page] == []
 
 
 @pytest.mark.parametrize(
