@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -114,10 +115,16 @@ def _anchor(path: str, name: str) -> str:
 def _section(heading: str, node: dict[str, Any], sections: _Sections, path: str) -> str:
     if node == sections.definitions["Own"]:
         kept = [f"`{key}`" for key in node["properties"]]
-        return f"### {heading}\n\nSome of the keys of `replicas`: {', '.join(kept)}.\n"
-    said = f"{node['description']}\n\n" if node.get("description") else ""
+        keys = _wrapped(f"Some of the keys of `replicas`: {', '.join(kept)}.")
+        return f"### {heading}\n\n{keys}\n"
+    said = f"{_wrapped(node['description'])}\n\n" if node.get("description") else ""
     rows = ["| key | value | default | meaning |", "|---|---|---|---|", *_rows(node, sections, path)]
     return f"### {heading}\n\n{said}" + "\n".join(rows) + "\n"
+
+
+def _wrapped(paragraph: str) -> str:
+    """In lines that fit a screen."""
+    return textwrap.fill(paragraph, 124, break_long_words=False, break_on_hyphens=False)
 
 
 def _rows(node: dict[str, Any], sections: _Sections, path: str) -> Iterator[str]:
