@@ -5,6 +5,7 @@
     ├── RuntimeRefused           our reader's fault: the host cannot run a long-lived process; exit status 1
     ├── FleetRefused             our caller's fault: a fleet, an id or a report that breaks a rule
     ├── FleetUnavailable         the store's fault: no usable answer, or none in time
+    ├── SourceUnavailable        the fault of what lists replicas: no usable answer
     └── SessionEnded             a session that the gateway ends or refuses, by whose fault:
         ├── ReplicaFault         NoHealthyReplica, ReplicaLost (PoisonSuspected), ReplicasFull, QueueTimedOut
         ├── UpgradeRefused       a replica answered the upgrade with a status
@@ -62,6 +63,10 @@ class FleetRefused(StreamholdError, ValueError):
 
 class FleetUnavailable(StreamholdError):
     """The fleet's store gave no usable answer. What was asked of it may have been done all the same."""
+
+
+class SourceUnavailable(StreamholdError):
+    """What lists the replicas gave no usable answer; nothing was changed by asking."""
 
 
 class SessionEnded(StreamholdError):

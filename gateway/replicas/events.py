@@ -13,6 +13,13 @@ class ReplicaJoined:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicaRemoved:
+    """The replica is no longer listed; its sessions are still there, where it has any."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicaGone:
     """The replica was removed, and its last lease has ended."""
 
@@ -43,4 +50,4 @@ class PlacesWithdrawn:
     url: str
 
 
-RegistryEvent = ReplicaJoined | ReplicaGone | StatusChanged | PlaceFreed | PlacesWithdrawn
+RegistryEvent = ReplicaJoined | ReplicaRemoved | ReplicaGone | StatusChanged | PlaceFreed | PlacesWithdrawn

@@ -36,6 +36,8 @@ class Replica:
     health: ReplicaHealth = field(default_factory=ReplicaHealth)
     draining: bool = False
     """Set by people: takes no new session."""
+    withheld: bool = False
+    """Set by discovery: it is starting or on its way out, and takes no new session."""
     removed: bool = False
     """No longer configured or discovered: takes no new session, and goes when its last lease ends."""
     sessions: int = 0
@@ -68,6 +70,11 @@ class Replica:
         return self.health.status is ReplicaStatus.HEALTHY
 
     @property
+    def leaving(self) -> bool:
+        """Takes no new session, by the word of people or of discovery."""
+        return self.draining or self.withheld
+
+    @property
     def has_room(self) -> bool:
         """Below its own session limit."""
         limit = self.endpoint.max_sessions
@@ -76,7 +83,7 @@ class Replica:
     @property
     def takes_sessions(self) -> bool:
         """A new session may be placed here now."""
-        return self.is_healthy and self.has_room and not (self.draining or self.removed)
+        return self.is_healthy and self.has_room and not (self.leaving or self.removed)
 
 
 @dataclass(frozen=True, slots=True)

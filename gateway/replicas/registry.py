@@ -20,6 +20,7 @@ from gateway.replicas.events import (
     RegistryEvent,
     ReplicaGone,
     ReplicaJoined,
+    ReplicaRemoved,
     StatusChanged,
 )
 from gateway.replicas.health import after_failure, after_success
@@ -98,13 +99,11 @@ class ReplicaRegistry:
         slow_start_seconds: float = 0.0,
         outlier: OutlierPolicy | None = None,
     ) -> None:
-        """Raises ValueError when there is no replica, or one of them comes twice.
+        """Raises ValueError when one of the replicas comes twice. There may be none: discovery brings some.
 
         `slow_start_seconds` is how long a replica that joins or comes back takes to its whole share; 0 is at
         once.
         """
-        if not replicas:
-            raise ValueError("a registry needs at least one replica to begin with")
         for problem in replicas_problems(replicas):
             if problem.startswith("Duplicate"):
                 raise ValueError(problem)
@@ -157,7 +156,7 @@ class ReplicaRegistry:
             primary=replica.primary,
             weight=replica.endpoint.weight,
             healthy=replica.is_healthy,
-            draining=replica.draining,
+            draining=replica.leaving,
             sessions=replica.sessions,
             max_sessions=replica.endpoint.max_sessions,
             refusing=replica.refusing_until is not None and now < replica.refusing_until,
@@ -177,12 +176,8 @@ class ReplicaRegistry:
         replica = self._replicas[normalised_url(url)]
         if replica.draining is not draining:
             replica.draining = draining
-            event = "replica_draining" if draining else "replica_undrained"
-            logger.info(log_line(event, replica=replica.name, url=replica.url, sessions=replica.sessions))
-            if draining:
-                self._tell(PlacesWithdrawn(replica.url))
-            else:
-                self._tell_freed(replica)
+            self._leaving_changed(replica, leaving=draining, by=None)
+            self._tell_freed(replica)
 
     def mark_full(self, url: str, seconds: float) -> None:
         """The replica counts as full for `seconds`, or longer where it already did. Its health is untouched.
@@ -234,14 +229,15 @@ class ReplicaRegistry:
         for replica in self.all():
             self._end_moments(replica)
 
-    def reconcile(self, endpoints: Iterable[ReplicaEndpoint]) -> None:
+    def reconcile(self, endpoints: Iterable[ReplicaEndpoint], *, withheld: Collection[str] = ()) -> None:
         """Afterwards `endpoints` are the replicas, in their order; no session is touched.
 
         New ones join as unknown. Those that stay keep health, sessions and draining, and take over name,
         weight, primary and limit. Missing ones are removed: they go when their last lease ends, at once
         without one, and are taken back when they come again before that. Of endpoints with the same URL the
-        first counts.
+        first counts. Those at the URLs of `withheld` take no new session, whatever people say of them.
         """
+        held = {normalised_url(url) for url in withheld}
         wanted: dict[str, ReplicaEndpoint] = {}
         for endpoint in endpoints:
             if wanted.setdefault(normalised_url(endpoint.url), endpoint) is not endpoint:
@@ -255,9 +251,10 @@ class ReplicaRegistry:
         self._replicas |= missing
         for key in wanted:
             if key in before:
+                self._withhold(self._replicas[key], key in held)
                 self._tell_freed(self._replicas[key])  # its limit may have risen, or it was taken back
             else:
-                self._joined(self._replicas[key])
+                self._joined(self._replicas[key], withheld=key in held)
         for replica in missing.values():
             self._remove(replica)
 
@@ -354,8 +351,20 @@ class ReplicaRegistry:
         logger.warning(line)
 
     def _tell_freed(self, replica: Replica) -> None:
-        if replica.is_healthy and not (replica.draining or replica.removed):
+        if replica.is_healthy and not (replica.leaving or replica.removed):
             self._tell(PlaceFreed(replica.url))
+
+    def _withhold(self, replica: Replica, withheld: bool) -> None:
+        if replica.withheld is not withheld:
+            replica.withheld = withheld
+            self._leaving_changed(replica, leaving=withheld, by="discovery")
+
+    def _leaving_changed(self, replica: Replica, *, leaving: bool, by: str | None) -> None:
+        event = "replica_draining" if leaving else "replica_undrained"
+        line = log_line(event, replica=replica.name, url=replica.url, by=by, sessions=replica.sessions)
+        logger.info(line)
+        if leaving:
+            self._tell(PlacesWithdrawn(replica.url))
 
     def _kept(self, replica: Replica, endpoint: ReplicaEndpoint) -> Replica:
         replica.endpoint = replace(endpoint, url=replica.url)
@@ -364,9 +373,11 @@ class ReplicaRegistry:
             logger.info(log_line("replica_returned", replica=replica.name, url=replica.url))
         return replica
 
-    def _joined(self, replica: Replica) -> None:
+    def _joined(self, replica: Replica, *, withheld: bool) -> None:
         replica.serving_since = self._clock.monotonic()
-        logger.info(log_line("replica_joined", replica=replica.name, url=replica.url))
+        replica.withheld = withheld
+        draining = withheld or None
+        logger.info(log_line("replica_joined", replica=replica.name, url=replica.url, draining=draining))
         self._tell(ReplicaJoined(replica.url))
 
     def _remove(self, replica: Replica) -> None:
@@ -376,6 +387,7 @@ class ReplicaRegistry:
                 log_line("replica_removed", replica=replica.name, url=replica.url, sessions=replica.sessions)
             )
             self._tell(PlacesWithdrawn(replica.url))
+            self._tell(ReplicaRemoved(replica.url))
         self._lease_ended(replica)
 
     def _lease_ended(self, replica: Replica) -> None:

@@ -31,7 +31,7 @@ class ReplicaReport(msgspec.Struct, frozen=True):
     consecutive_failures: int
     name: str
     draining: bool
-    """Takes no new session, as somebody asked."""
+    """Takes no new session, as somebody asked or discovery says."""
     removed: bool
     """No longer configured; goes when its last session ends."""
     active_sessions: int
@@ -86,7 +86,7 @@ def _report(replica: Replica, now: Candidate) -> ReplicaReport:
         last_latency_ms=health.last_latency_ms,
         consecutive_failures=health.consecutive_failures,
         name=replica.name,
-        draining=replica.draining,
+        draining=replica.leaving,
         removed=replica.removed,
         active_sessions=replica.sessions - replica.pending,
         pending_sessions=replica.pending,

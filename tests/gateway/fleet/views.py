@@ -20,7 +20,7 @@ def seconds(number: float) -> timedelta:
     return timedelta(seconds=number)
 
 
-def member(name: str, state: str = "serving", since: float = 0.0, **report: ReportValue) -> FleetMember:
+def member(name: str, /, state: str = "serving", since: float = 0.0, **report: ReportValue) -> FleetMember:
     return FleetMember(name, MemberState(state), at(since), report)
 
 

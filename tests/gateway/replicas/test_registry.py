@@ -15,6 +15,7 @@ from gateway.replicas.events import (
     RegistryEvent,
     ReplicaGone,
     ReplicaJoined,
+    ReplicaRemoved,
     StatusChanged,
 )
 from gateway.replicas.model import Replica, ReplicaHealth, ReplicaStatus
@@ -40,9 +41,11 @@ def names(registry: ReplicaRegistry) -> list[str]:
     return [replica.name for replica in registry.all()]
 
 
-def test_a_registry_without_replicas_is_a_value_error() -> None:
-    with pytest.raises(ValueError, match="at least one replica"):
-        ReplicaRegistry([])
+def test_a_registry_may_begin_without_replicas() -> None:
+    registry = ReplicaRegistry([])
+    assert (registry.all(), registry.select(), registry.candidates()) == ([], None, ())
+    registry.reconcile([A])
+    assert names(registry) == ["a"]
 
 
 def test_a_registry_with_a_replica_twice_is_a_value_error() -> None:
@@ -246,6 +249,44 @@ def test_reconciling_with_nothing_leaves_an_empty_registry() -> None:
     assert names(registry) == ["b"]
 
 
+def test_a_withheld_replica_is_known_and_gets_no_session() -> None:
+    registry = ReplicaRegistry([])
+    registry.reconcile([A, B], withheld=["http://A:8000/"])
+    make_healthy(registry, A, B)
+    assert [(one.name, one.usable) for one in registry.candidates()] == [("a", False), ("b", True)]
+    assert registry.select() is registry.get(B.url)
+    assert not known(registry, A.url).takes_sessions
+    registry.reconcile([A, B])
+    assert registry.select() is registry.get(A.url)
+
+
+def test_what_people_drain_stays_drained_whatever_discovery_says() -> None:
+    registry = ReplicaRegistry([A])
+    make_healthy(registry, A)
+    registry.drain(A.url)
+    registry.reconcile([A], withheld=[A.url])
+    registry.reconcile([A])
+    assert registry.select() is None
+    registry.reconcile([A], withheld=[A.url])
+    registry.drain(A.url, draining=False)
+    assert registry.select() is None
+    registry.reconcile([A])
+    assert registry.select() is registry.get(A.url)
+
+
+def test_withholding_withdraws_places_and_ending_it_frees_them() -> None:
+    registry = ReplicaRegistry([A])
+    make_healthy(registry, A)
+    with registry.lease(A.url):
+        heard: list[RegistryEvent] = []
+        registry.subscribe(heard.append)
+        registry.reconcile([A], withheld=[A.url])
+        assert heard == [PlacesWithdrawn(A.url)]
+        registry.reconcile([A])
+        assert heard[1:] == [PlaceFreed(A.url)]
+        assert known(registry, A.url).sessions == 1
+
+
 def test_of_endpoints_with_one_url_the_first_counts() -> None:
     registry = ReplicaRegistry([A])
     registry.reconcile([B, ReplicaEndpoint("http://B:8000/", "again")])
@@ -266,12 +307,13 @@ def test_listeners_hear_of_every_change_until_they_unsubscribe() -> None:
         StatusChanged(A.url, ReplicaStatus.HEALTHY, ReplicaStatus.UNHEALTHY, "answered 500"),
         ReplicaJoined(B.url),
         PlacesWithdrawn(A.url),
+        ReplicaRemoved(A.url),
         ReplicaGone(A.url),
     ]
     unsubscribe()
     unsubscribe()
     registry.reconcile([C])
-    assert len(heard) == 6
+    assert len(heard) == 7
 
 
 def test_evidence_about_a_replica_that_is_gone_concerns_nobody() -> None:
