@@ -1,0 +1,1 @@
+"""What the gateway measures of itself, for the eyes of others."""
