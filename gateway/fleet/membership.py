@@ -2,7 +2,8 @@
 
 1. It beats once as `starting`. If that fails, so does the start: a fleet that is not wired, or a report that
    cannot be sent, stops the boot instead of being told of at every beat.
-2. Then it beats `every` after each answer, in the state that its process is in by then.
+2. Then it beats `every` after each answer, in the state that its process is in by then; earlier where what it
+   says has changed, but never in haste, nor while beats fail.
 3. A beat may take (ttl - every) / 3. One that fails or takes longer is told of, and the next one tries again.
    It may have been applied all the same. The last view is kept, and ages.
 4. At the end the entry is removed (`leave`), or written once more as `draining` to live for `linger_for`
@@ -30,6 +31,9 @@ from gateway.fleet.store import Answer, Beat, FleetStore
 from gateway.fleet.telling import Telling
 
 Listener = Callable[[Sighting], None]
+
+EARLIEST_SECONDS = 0.25
+"""Between an answer and the next beat, whatever has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,8 @@ class FleetMembership:
         self._standing: Standing | None = None
         self._failures = _Failures()
         self._beats = 0
-        self._resting = self._stopping = False
+        self._resting = self._stopping = self._abandoned = False
+        self._early = asyncio.Event()
 
     @property
     def sighting(self) -> Sighting:
@@ -142,6 +147,17 @@ class FleetMembership:
             fresh_seconds=self._fresh_seconds,
         )
 
+    def beat_soon(self) -> None:
+        """The next beat comes before its time, as this member has something new to say: EARLIEST_SECONDS
+        after the last answer, or at once where that was longer ago. While beats fail it comes as always.
+        """
+        self._early.set()
+
+    def abandon(self) -> None:
+        """Nothing more is sent, as if the process had been killed: at the end the entry is left to expire."""
+        self._abandoned = self._stopping = True
+        self._loop.cancel()
+
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with the sighting of every beat answered from now on; the result ends that.
 
@@ -176,7 +192,8 @@ class FleetMembership:
             if self._resting:
                 self._loop.cancel()
             await self._tasks.__aexit__(None, None, None)
-            await self._go()
+            if not self._abandoned:
+                await self._go()
 
     async def _first_beat(self) -> None:
         answer = await self._beat(MemberState.STARTING, self._report())
@@ -188,9 +205,24 @@ class FleetMembership:
     async def _beat_on(self) -> None:
         while not self._stopping:
             self._resting = True
-            await self._clock.sleep(self._cadence.every.total_seconds())
+            await self._rest()
             self._resting = False
             await self._try_to_beat()
+
+    async def _rest(self) -> None:
+        """Return when the next beat is due."""
+        every = self._cadence.every.total_seconds()
+        if self._failures.count or every <= EARLIEST_SECONDS:
+            await self._clock.sleep(every)
+        else:
+            await self._clock.sleep(EARLIEST_SECONDS)
+            async with asyncio.TaskGroup() as tasks:
+                left = tasks.create_task(self._clock.sleep(every - EARLIEST_SECONDS))
+                early = tasks.create_task(self._early.wait())
+                await asyncio.wait((left, early), return_when=asyncio.FIRST_COMPLETED)
+                left.cancel()
+                early.cancel()
+        self._early.clear()
 
     async def _try_to_beat(self) -> None:
         """Afterwards the view is new, or the failure has been told."""

@@ -478,3 +478,51 @@ async def test_before_its_first_beat_there_is_no_view() -> None:
     membership = step(ScriptedStore(LoopServer()))
     with pytest.raises(RuntimeError, match="async with"):
         _ = membership.sighting
+
+
+@pytest.mark.parametrize("on_stop", ["leave", "linger"])
+@pytest.mark.parametrize("fates", [[], [Fate(), HANGS]], ids=["while it rests", "while a beat is under way"])
+async def test_who_is_abandoned_says_nothing_more_and_expires(on_stop: str, fates: list[Fate]) -> None:
+    server = LoopServer()
+    store = ScriptedStore(server, *fates)
+    async with step(store, on_stop=on_stop) as membership:
+        await asyncio.sleep(4)
+        membership.abandon()
+        beats, ended = len(store.beats), now()
+    assert (now(), len(store.beats), store.leaves) == (ended, beats, [])
+    assert list(await peek(server)) == ["me"]
+    await asyncio.sleep(10)
+    assert await peek(server) == {}
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_who_has_something_new_to_say_beats_before_its_time() -> None:
+    store = ScriptedStore(LoopServer())
+    begin = now()
+    async with step(store) as membership:
+        membership.beat_soon()
+        await asyncio.sleep(1.5)
+        membership.beat_soon()
+        membership.beat_soon()
+        await asyncio.sleep(5)
+    assert [time - begin for time, _ in store.beats] == [0, 0.25, 1.5, 4.5]
+
+
+async def test_what_changes_during_a_beat_is_said_in_one_more() -> None:
+    store = ScriptedStore(LoopServer(), Fate(), Fate(answer_delay_seconds=1))
+    begin = now()
+    async with step(store) as membership:
+        await asyncio.sleep(3.5)
+        membership.beat_soon()
+        await asyncio.sleep(3)
+    assert [time - begin for time, _ in store.beats] == [0, 3, 4.25]
+
+
+async def test_while_beats_fail_none_comes_before_its_time() -> None:
+    store = ScriptedStore(LoopServer(), Fate(), FAILS, FAILS)
+    begin = now()
+    async with step(store) as membership:
+        for _ in range(40):
+            membership.beat_soon()
+            await asyncio.sleep(0.2)
+    assert [time - begin for time, _ in store.beats][:4] == [0, 0.25, 3.25, 6.25]
