@@ -1,4 +1,5 @@
-"""`python -m gateway`: serve the gateway, check its configuration, or look at one that runs.
+"""`python -m gateway`: serve the gateway, check its configuration, look at one that runs, or announce a
+replica to it.
 
 Exit status 0 when all is well, 1 when it is not (the reason is on stderr, in lines that begin with
 `gateway:`), 2 when the command line itself is wrong. What only one command needs is imported by that
@@ -17,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from gateway import announcer
 from gateway.errors import RuntimeRefused
 from gateway.logs import escape, hide_passwords
 from gateway.runtime import refuse_unsupported
@@ -49,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 status = serve(options.workers)
             case "check":
                 status = check(os.environ, Path.cwd(), sys.stdout)
+            case "announce":
+                status = announcer.announce(options)
             case _:
                 status = show_status(options.url, sys.stdout)
         sys.stdout.flush()
@@ -85,6 +89,9 @@ def _parser() -> argparse.ArgumentParser:
     status_command = commands.add_parser("status", help="print the replicas of a running gateway")
     status_command.add_argument(
         "--url", help="base URL of the gateway (default: router.host and router.port of the configuration)"
+    )
+    announcer.add_arguments(
+        commands.add_parser("announce", help="announce a replica to gateways with discovery.kind fleet")
     )
     return parser
 

@@ -15,11 +15,19 @@ Who may write into the fleet decides where sessions go: the store's access lists
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from gateway.errors import FleetRefused
 from gateway.fleet.member import FleetMember, Report, ReportValue
 from gateway.fleet.view import LOAD
 from gateway.replicas.endpoint import ReplicaEndpoint, is_finite, is_whole
+
+FLEET = "replicas"
+"""What the streamers' fleet is called unless somebody says otherwise: the default of `discovery.name`."""
+NAMESPACE = "streamhold"
+"""As in `fleet.namespace`."""
+TTL = timedelta(seconds=10)
+"""As in `fleet.ttl_seconds`."""
 
 URL, NAME, CAPACITY, WEIGHT, PRIMARY = "url", "name", "capacity", "weight", "primary"
 
