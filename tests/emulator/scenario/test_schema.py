@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from emulator.faults import CATALOGUE
 from emulator.scenario.reading import SHIPPED, BrokenScenario, files_in, scenario_from
 from emulator.scenario.schema import schema
 from emulator.scenario.text import read_text
-from scripts.reference import SCHEMA
+from scripts.reference import DOCS, SCHEMA
 
 SCHEMA_VALUE: dict[str, Any] = schema()
 VALIDATOR = Draft7Validator(SCHEMA_VALUE)
@@ -127,3 +128,12 @@ def test_a_plain_yaml_reader_sees_the_same_values() -> None:
     """Editors read YAML by libraries of their own; the files have to mean the same to all."""
     for file in files_in([SHIPPED]):
         assert yaml.safe_load(file.read_text()).keys() == read_text(file.read_text()).tree.keys()
+
+
+def test_the_example_in_the_docs_is_right_and_fits() -> None:
+    page = (DOCS / "scenarios.md").read_text()
+    examples = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert examples
+    for example in examples:
+        scenario_from(example)
+        assert complaints(example) == []
