@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from types import TracebackType
 from typing import Self
@@ -15,6 +16,13 @@ from emulator.scenario import Scenario
 COLOURS = {"passed": "green", "failed": "red", "cannot": "yellow"}
 
 
+class _Unheard(Console):
+    """A console whose reader may go away (`| head`): the rest is played all the same, and told to nobody."""
+
+    def on_broken_pipe(self) -> None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 class Progress:
     """A context manager; plain lines where nobody looks at a terminal."""
 
@@ -24,7 +32,7 @@ class Progress:
         self._shows_all = shows_all
         self._running: list[str] = []
         self._done = 0
-        self._console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
+        self._console = _Unheard(file=sys.stdout, highlight=False, soft_wrap=True)
         self._status = Status("", console=self._console) if self._console.is_terminal else None
 
     def __enter__(self) -> Self:

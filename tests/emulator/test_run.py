@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from emulator.cli import main
 from emulator.scenario.reading import SHIPPED
 from tests.support.emulator_process import EmulatorProcess
 from tests.support.ports import free_port
-from tests.support.processes import BIN, ROOT, RunningProcess
+from tests.support.processes import BIN, ROOT, RunningProcess, clean_environment
 from tests.support.waiting import eventually
 
 GRANIAN = "granian gateway.app:app"
@@ -93,6 +94,27 @@ async def test_all_as_expected_is_exit_status_0_with_files(tmp_path: Path) -> No
     assert (suite.get("tests"), suite.get("failures")) == ("1", "0")
     first = json.loads(trace.read_text().splitlines()[0])
     assert first == {"scenario": "fine", "seed": 5, "passed": True}
+
+
+async def test_a_reader_that_goes_away_changes_no_verdict(tmp_path: Path) -> None:
+    scenarios = [write(tmp_path, "fine", PASSES), write(tmp_path, "lost", FAILS)]
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = await asyncio.create_subprocess_exec(
+        *(BIN / "python", "-m", "emulator", "run", *scenarios, "--start-gateway", GRANIAN),
+        cwd=tmp_path,
+        env=clean_environment({"PYTHONPATH": str(ROOT)}),
+        stdout=writing,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    os.close(writing)
+    try:
+        async with asyncio.timeout(50):
+            _, complaints = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert (process.returncode, complaints.decode()) == (1, "")
 
 
 async def test_something_else_than_expected_is_exit_status_1(tmp_path: Path) -> None:
