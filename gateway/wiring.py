@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from importlib.metadata import version
 
 from litestar import Litestar
@@ -14,8 +15,13 @@ from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
 from gateway.admission import Admission
+from gateway.discovery.belief import Patience
+from gateway.discovery.fleet import FleetSource
+from gateway.discovery.watch import Pace, ReplicaWatch
+from gateway.fleet.backend import FleetBackend
+from gateway.fleet.spec import FleetSpec
 from gateway.logs import log_line
-from gateway.replicas.events import RegistryEvent, StatusChanged
+from gateway.replicas.events import RegistryEvent, ReplicaRemoved, StatusChanged
 from gateway.replicas.model import ReplicaStatus
 from gateway.replicas.monitor import HealthMonitor
 from gateway.replicas.probes import HttpxProbe
@@ -33,6 +39,7 @@ from gateway.session.session import Parts
 from gateway.session.streaming import StreamingCore
 from gateway.session.watch import Limits
 from gateway.settings import Settings
+from gateway.settings.meeting import FleetSettings
 
 logger = logging.getLogger("streamhold")
 
@@ -64,6 +71,8 @@ class Gateway:
         policy = settings.router.health_policy()
         self._probe = HttpxProbe(policy)
         self.monitor = HealthMonitor(self.registry, policy, self._probe)
+        self.fleets = _fleets(settings.fleet)
+        self.watch = self._replica_watch()
         self.app = Litestar(
             route_handlers=[
                 stream_route(list(settings.session.paths), self._session_service()),
@@ -134,6 +143,21 @@ class Gateway:
             proxies=clients.trusted_proxies,
         )
 
+    def _replica_watch(self) -> ReplicaWatch | None:
+        """What follows a source of replicas; None where all are configured."""
+        if self.settings.discovery.kind != "fleet" or self.fleets is None:
+            return None
+        fleet = self.settings.fleet
+        spec = FleetSpec(self.settings.discovery.name, timedelta(seconds=fleet.ttl_seconds))
+        pace = Pace(
+            every_seconds=fleet.every_seconds,
+            deadline_seconds=fleet.cadence().beat_deadline(spec).total_seconds(),
+            # Whoever is alive has said so again within a ttl, even where the store was emptied.
+            patience=Patience(confirm_seconds=fleet.ttl_seconds, settle_seconds=fleet.settle_seconds),
+        )
+        source = FleetSource(self.fleets.store(spec), pace)
+        return ReplicaWatch(self.registry, source, configured=self.settings.router.endpoints())
+
     def _new_core(self) -> SessionCore:
         session = self.settings.session
         if session.protocol == "passthrough":
@@ -147,14 +171,26 @@ class Gateway:
         )
 
     def _heard(self, event: RegistryEvent) -> None:
-        if isinstance(event, StatusChanged) and event.after is ReplicaStatus.UNHEALTHY:
-            self.roster.unhealthy(event.url, self.settings.session.on_unhealthy)
+        match event:
+            case StatusChanged(url=url, after=ReplicaStatus.UNHEALTHY) | ReplicaRemoved(url=url):
+                self.roster.unhealthy(url, self.settings.session.on_unhealthy)
+            case _:
+                pass
 
     @asynccontextmanager
     async def _lifespan(self, app: Litestar) -> AsyncIterator[None]:
-        async with self._probe, asyncio.TaskGroup() as tasks:
+        async with AsyncExitStack() as opened:
+            if self.fleets is not None:
+                await opened.enter_async_context(self.fleets)
+            await opened.enter_async_context(self._probe)
+            tasks = await opened.enter_async_context(asyncio.TaskGroup())
+            opened.callback(self.registry.subscribe(self._heard))
+            if self.watch is not None:
+                # Before the first probe round, which is then of the replicas that there are.
+                await self.watch.look()
             loops = [tasks.create_task(self.monitor.run()), tasks.create_task(self.admission.run())]
-            unsubscribe = self.registry.subscribe(self._heard)
+            if self.watch is not None:
+                loops.append(tasks.create_task(self.watch.run()))
             logger.info(
                 log_line(
                     "gateway_started",
@@ -166,9 +202,16 @@ class Gateway:
             try:
                 yield
             finally:
-                unsubscribe()
                 for loop in loops:
                     loop.cancel()
+
+
+def _fleets(fleet: FleetSettings) -> FleetBackend | None:
+    """Where this gateway's fleets are kept; None where it is in none."""
+    if fleet.backend == "none":
+        return None
+    url = fleet.url.get_secret_value() if fleet.url is not None else None
+    return FleetBackend(fleet.backend, url, namespace=fleet.namespace, cluster=fleet.cluster)
 
 
 def build_app(settings: Settings, registry: ReplicaRegistry | None = None) -> Litestar:

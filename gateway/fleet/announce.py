@@ -19,10 +19,10 @@ from datetime import timedelta
 
 from gateway.errors import FleetRefused, FleetUnavailable
 from gateway.fleet.announcement import FLEET, NAMESPACE, TTL, Announcement
+from gateway.fleet.backend import FleetBackend
 from gateway.fleet.instance import instance_id
 from gateway.fleet.member import MemberState
 from gateway.fleet.membership import FleetMembership
-from gateway.fleet.redis_config import RedisFleetConfig
 from gateway.fleet.spec import FleetSpec, OnStop
 from gateway.fleet.step import fleet_membership_lifecycle_step
 from gateway.fleet.store import FleetStore
@@ -60,18 +60,8 @@ async def streamers_fleet(
     It connects when it is first used. Raises FleetRefused for a URL, a name or a ttl that breaks a rule, and
     where the library is missing.
     """
-    try:
-        from gateway.fleet.redis_store import RedisFleetStore, open_client
-    except ImportError:
-        missing = "it needs a library that is not installed: pip install 'streamhold[fleet]'"
-        raise FleetRefused(missing) from None
-    spec = FleetSpec(name, ttl)
-    config = RedisFleetConfig(namespace)
-    client = open_client(url, cluster=cluster)
-    try:
-        yield RedisFleetStore(client, spec, config)
-    finally:
-        await client.aclose()
+    async with FleetBackend("redis", url, namespace=namespace, cluster=cluster) as backend:
+        yield backend.store(FleetSpec(name, ttl))
 
 
 @asynccontextmanager

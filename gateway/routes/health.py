@@ -19,7 +19,9 @@ NOT_CACHED = CacheControlHeader(no_store=True)
 ASKED_WITH = (HttpMethod.GET, HttpMethod.HEAD)
 """Some balancers and uptime checks ask with HEAD. The server leaves the body out then."""
 
-Reason = Literal["draining", "monitor_not_running", "first_probe_round", "no_healthy_replica"]
+Reason = Literal[
+    "draining", "monitor_not_running", "first_probe_round", "no_replica_known", "no_healthy_replica"
+]
 
 
 class Readiness(Protocol):
@@ -55,6 +57,7 @@ MESSAGES: dict[Reason, str] = {
     "draining": "this gateway is draining and takes no new session",
     "monitor_not_running": "the health loop is not running",
     "first_probe_round": "the replicas have not all been probed once yet",
+    "no_replica_known": "discovery has listed no replica yet",
     "no_healthy_replica": "no replica is healthy and taking sessions",
 }
 
@@ -71,7 +74,10 @@ def own_fault(monitor: HealthMonitor, *, draining: bool) -> Reason | None:
 def replicas_fault(registry: ReplicaRegistry) -> Reason | None:
     """What about the replicas keeps it. Full ones are ready: sessions wait for them, or are told so in
     band."""
-    ready = any(candidate.healthy and not candidate.draining for candidate in registry.candidates())
+    candidates = registry.candidates()
+    if not candidates:
+        return "no_replica_known"
+    ready = any(candidate.healthy and not candidate.draining for candidate in candidates)
     return None if ready else "no_healthy_replica"
 
 

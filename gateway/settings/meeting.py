@@ -102,9 +102,12 @@ class FleetSettings(Section):
             linger_for=timedelta(seconds=linger_for) if linger_for is not None else None,
         )
 
-
 class DiscoverySettings(Section):
     """`discovery`: where replicas come from."""
 
-    kind: Literal["static"] = "static"
-    """`static` is the list under `router.replicas`."""
+    kind: Literal["static", "fleet"] = "static"
+    """`static` is the list under `router.replicas`; `fleet` adds those that announce themselves at
+    `fleet.url`, as `python -m gateway announce` does.
+    """
+    name: FleetName = "replicas"
+    """What the fleet of replicas is called, under the gateways' `fleet.namespace`; not `fleet.name`."""

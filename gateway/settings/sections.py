@@ -48,10 +48,25 @@ class ReplicaSettings(Section):
     """Its share beside the others' under a weighted policy."""
     max_sessions: Whole | None = None
     """Sessions that it takes at once; null is no limit. A server with one GPU takes one."""
+    cold_start: bool = False
+    """It sleeps while nobody needs it: it is not probed then, and woken by the session that needs it."""
 
     def endpoint(self) -> ReplicaEndpoint:
         """This entry as the registry takes it."""
-        return ReplicaEndpoint(self.url, self.name, self.primary, self.weight, self.max_sessions)
+        return ReplicaEndpoint(
+            self.url, self.name, self.primary, self.weight, self.max_sessions, self.cold_start
+        )
+
+
+class ColdStartSettings(Section):
+    """`router.cold_start`: replicas that sleep while nobody needs them."""
+
+    connect_timeout_seconds: Seconds = 120.0
+    """How long one may take to wake, until it has answered the upgrade; in place of
+    `session.connect_timeout_seconds`.
+    """
+    idle_seconds: Seconds = 300.0
+    """One that has had no session for this long is probed no more, and so may go back to sleep."""
 
 
 class HealthCheckSettings(Section):
@@ -91,6 +106,7 @@ class RouterSettings(Section):
     replicas: tuple[ReplicaSettings, ...] = ()
     """The servers that sessions go to, in order of preference under the `priority` policy."""
     health_check: HealthCheckSettings = HealthCheckSettings()
+    cold_start: ColdStartSettings = ColdStartSettings()
 
     def endpoints(self) -> list[ReplicaEndpoint]:
         """The replicas as the registry takes them, in the order of the file."""

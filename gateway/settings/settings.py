@@ -151,11 +151,12 @@ _PRIVATE_URL = (
 def broken_rules(settings: Settings, failed: Collection[Path] = ()) -> Iterator[Broken]:
     """Every rule that `settings` break, but for those about settings in `failed`."""
     yield from _schedule_rules(settings.router.health_check, failed)
-    yield from _replica_rules(settings.router, failed)
+    yield from _replica_rules(settings.router, settings.discovery, failed)
     yield from _session_rules(settings.session, failed)
     yield from _outlier_rules(settings.outlier, failed)
     yield from _runtime_rules(settings.runtime, settings.fleet, failed)
     yield from _fleet_rules(settings.fleet, failed)
+    yield from _discovery_rules(settings.discovery, settings.fleet, failed)
 
 
 def _failed(path: Path, failed: Collection[Path]) -> bool:
@@ -175,11 +176,13 @@ def _schedule_rules(check: HealthCheckSettings, failed: Collection[Path]) -> Ite
             yield path, str(error)
 
 
-def _replica_rules(router: RouterSettings, failed: Collection[Path]) -> Iterator[Broken]:
+def _replica_rules(
+    router: RouterSettings, discovery: DiscoverySettings, failed: Collection[Path]
+) -> Iterator[Broken]:
     replicas: Path = ("router", "replicas")
     if _failed(replicas, failed):
         return
-    if not router.replicas:
+    if not router.replicas and discovery.kind == "static" and not _failed(("discovery", "kind"), failed):
         yield replicas, f"no replica is configured; in gateway.yaml, these lines would do:\n{STARTER}"
     endpoints = router.endpoints()
     for index, endpoint in enumerate(endpoints):
@@ -250,6 +253,20 @@ def _fleet_rules(fleet: FleetSettings, failed: Collection[Path]) -> Iterator[Bro
     else:
         twice = f"twice fleet.every_seconds ({fleet.every_seconds:g})"
         yield ttl, f"should be above {twice}, not {fleet.ttl_seconds:g}, so that one beat may fail"
+
+
+def _discovery_rules(
+    discovery: DiscoverySettings, fleet: FleetSettings, failed: Collection[Path]
+) -> Iterator[Broken]:
+    """Replicas announce themselves where the gateways meet, in a fleet of their own."""
+    kind: Path = ("discovery", "kind")
+    name: Path = ("discovery", "name")
+    if discovery.kind != "fleet" or _failed(kind, failed):
+        return
+    if fleet.backend == "none" and not _failed(("fleet", "backend"), failed):
+        yield kind, "fleet needs a fleet.backend: set redis with a fleet.url, or kind static"
+    if discovery.name == fleet.name and not (_failed(name, failed) or _failed(("fleet", "name"), failed)):
+        yield name, f"{discovery.name!r} is the gateways' own fleet (fleet.name); choose another"
 
 
 def masked(settings: Settings) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -109,10 +108,9 @@ async def test_it_outlives_a_server_that_goes_and_comes_back(tmp_path: Path, ser
         (["--url", URL, "--ttl", "nan"], 2, "should be a number of seconds above 0, not 'nan'"),
     ],
 )
-async def test_what_cannot_be_is_refused_in_a_line(options: list[str], status: int, said: str) -> None:
+def test_what_cannot_be_is_refused_in_a_line(options: list[str], status: int, said: str) -> None:
     words = [option.format(free=free_port()) for option in options]
-    done = await asyncio.to_thread(
-        subprocess.run,
+    done = subprocess.run(
         [BIN / "python", "-m", "gateway", "announce", *words],
         cwd=ROOT,
         env=clean_environment({}),

@@ -122,3 +122,15 @@ async def test_both_answers_of_readyz_are_in_the_schema(served: Served) -> None:
     assert set(schema["paths"]) == {"/healthz", "/readyz"}
     assert {"200", "503"} <= set(schema["paths"]["/readyz"]["get"]["responses"])
     assert {"Alive", "Ready", "NotReady"} <= set(schema["components"]["schemas"])
+
+
+async def test_without_any_replica_it_is_told_that_none_is_known_and_the_gateway_itself_is_fine(
+    served: Served,
+) -> None:
+    served.answers.set()
+    await eventually(served.monitor.first_round_done.is_set, "the first round is done")
+    served.registry.reconcile([])
+    assert await served.ready() == (503, "no_replica_known")
+    assert await served.ready("?own=1") == (200, "ready")
+    served.registry.reconcile([B])
+    assert await served.ready() == (503, "no_healthy_replica")

@@ -245,6 +245,7 @@ def test_replicas_that_cannot_be_used(tmp_path: Path, text: str, key: str, said:
         ("fleet.shed_tolerance", "-1", "0 or more"),
         ("fleet.settle_seconds", "-1", "0 or more"),
         ("discovery.kind", "ecs", "not available in this version"),
+        ("discovery.name", "'a:b'", "no colon"),
         ("runtime.mode", "fleet", "fleet.backend"),
         ("runtime.mode", "sometimes", "auto, single_process, fleet or serverless"),
         ("clients.allowed_origins[0]", "['https://a.example/x']", "origin such as"),
@@ -284,6 +285,32 @@ def test_a_redis_fleet_needs_its_servers_address(tmp_path: Path) -> None:
     assert (
         problems(tmp_path, GOOD, {"GATEWAY_FLEET__BACKEND": "redis", "GATEWAY_FLEET__URL": "redis://a"}) == []
     )
+
+
+DISCOVERED = "fleet: {backend: redis, url: 'redis://a'}\ndiscovery: {kind: fleet}\n"
+
+
+def test_where_replicas_announce_themselves_none_need_be_configured(tmp_path: Path) -> None:
+    assert problems(tmp_path, DISCOVERED) == []
+    assert problems(tmp_path, GOOD + DISCOVERED) == []
+
+
+def test_without_discovery_no_replicas_are_refused_whatever_the_fleet(tmp_path: Path) -> None:
+    [problem] = problems(tmp_path, DISCOVERED.replace("kind: fleet", "kind: static"))
+    assert problem.key == "router.replicas"
+    assert "no replica is configured" in problem.message
+
+
+def test_replicas_announce_themselves_only_where_there_is_a_backend(tmp_path: Path) -> None:
+    [problem] = problems(tmp_path, "discovery: {kind: fleet}\n")
+    assert (problem.source, problem.key) == ("gateway.yaml:1", "discovery.kind")
+    assert "needs a fleet.backend" in problem.message
+
+
+def test_replicas_and_gateways_are_two_fleets(tmp_path: Path) -> None:
+    [problem] = problems(tmp_path, DISCOVERED.replace("kind: fleet", "kind: fleet, name: gateways"))
+    assert problem.key == "discovery.name"
+    assert "the gateways' own fleet" in problem.message
 
 
 def test_a_redis_fleet_needs_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
