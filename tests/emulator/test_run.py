@@ -101,7 +101,7 @@ async def test_a_reader_that_goes_away_changes_no_verdict(tmp_path: Path) -> Non
     reading, writing = os.pipe()
     os.close(reading)
     process = await asyncio.create_subprocess_exec(
-        *(BIN / "python", "-m", "emulator", "run", *scenarios, "--start-gateway", GRANIAN),
+        *(str(BIN / "python"), "-m", "emulator", "run", *scenarios, "--start-gateway", GRANIAN),
         cwd=tmp_path,
         env=clean_environment({"PYTHONPATH": str(ROOT)}),
         stdout=writing,
