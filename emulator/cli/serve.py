@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from emulator import console
-from emulator.cli import values
+from emulator.cli import announced, values
 from emulator.cli.lifetime import ended_by_signals, say
 from emulator.cli.ports import PortOfAReplica, control_port
 from emulator.control.server import ControlServer
@@ -120,6 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--plain", action="store_true", help="print lines instead of the live view, on a terminal too")
     add("--json", action="store_true", help="print one JSON line with all addresses instead of the text")
     add("--ready-file", type=Path, metavar="PATH", help="write the same JSON there once everything runs")
+    announced.add_arguments(parser)
     return parser
 
 
@@ -134,11 +135,11 @@ async def _serve(options: argparse.Namespace) -> int:
     stop = asyncio.Event()
     with _control_socket(port) as control_socket, ended_by_signals(stop):
         try:
-            async with farm:
+            async with farm, announced.announced(farm, options):
                 await _run(farm, ControlServer(farm, control_socket), stop, options)
         except PortBusy as problem:
             raise BadCommand(f"{problem}: choose other ports with --port") from problem
-        except TooFewFiles as problem:
+        except (TooFewFiles, announced.NotAnnounced) as problem:
             raise BadCommand(str(problem)) from problem
     return 0
 
@@ -228,9 +229,7 @@ async def _show(farm: Farm, control_url: str, stop: asyncio.Event, options: argp
         # Imported only where it is shown: drawing takes a while to load.
         from emulator.live.screen import Screen
 
-        screen = Screen(
-            farm, note=f"control API: {control_url}  Ctrl-C stops"
-        )
+        screen = Screen(farm, note=f"control API: {control_url}  Ctrl-C stops")
         await screen.run(stop)
         say(screen.summary)
         return
