@@ -8,7 +8,9 @@
    the tier, whatever the policy.
 4. `priority` and `round_robin` look at no weight. To the others a replica of weight 0 is a spare: it is
    chosen when no other in any tier has room.
-5. A replica that starts slowly counts with a part of its weight, `ramp`, and under `round_robin` is passed
+5. A replica that sleeps is chosen only where none that is awake has room, in whatever tier, and one that is
+   being woken already before another one is woken.
+6. A replica that starts slowly counts with a part of its weight, `ramp`, and under `round_robin` is passed
    over in the same part of its turns. `priority` and rendezvous take it at once: there it is the order, or
    the key's home, that counts.
 """
@@ -69,11 +71,17 @@ def choose(
     if not usable:
         return NoneHealthy()
     trusted = [candidate for candidate in usable if not candidate.ejected] or usable
-    for tier in _tiers([candidate for candidate in trusted if candidate.has_room], policy, key):
+    for tier in _tiers(_readiest([candidate for candidate in trusted if candidate.has_room]), policy, key):
         if key is not None:
             return Chosen(ranking(key, tier)[0])
         return Chosen(_PICK[policy](tier, ticket, draw))
     return AllFull()
+
+
+def _readiest(taking: Sequence[Candidate]) -> Sequence[Candidate]:
+    """Those that are awake, or else those that will be soon, or else all."""
+    awake = [candidate for candidate in taking if not candidate.sleeping]
+    return awake or [candidate for candidate in taking if candidate.waking] or taking
 
 
 def _tiers(taking: Sequence[Candidate], policy: Policy, key: str | None) -> Sequence[Sequence[Candidate]]:

@@ -23,6 +23,10 @@ class ReplicaEndpoint:
     """Its share beside the others' under a weighted policy; 0 takes no share."""
     max_sessions: int | None = None
     """Sessions that it takes at once; None is no limit."""
+    cold_start: bool = False
+    """It sleeps while nobody needs it, as a GPU does that is billed by the second: it is not probed then,
+    and takes its time for the first session.
+    """
 
     @property
     def display_name(self) -> str:

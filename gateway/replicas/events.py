@@ -44,10 +44,33 @@ class PlaceFreed:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicaSlept:
+    """The replica is left in peace from now on, and takes sessions by being woken."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaWoke:
+    """The replica sleeps no longer: a session has reached it, or has tried for long enough."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
 class PlacesWithdrawn:
     """The replica takes no new session: somebody drains it, or it was removed."""
 
     url: str
 
 
-RegistryEvent = ReplicaJoined | ReplicaRemoved | ReplicaGone | StatusChanged | PlaceFreed | PlacesWithdrawn
+RegistryEvent = (
+    ReplicaJoined
+    | ReplicaRemoved
+    | ReplicaGone
+    | ReplicaSlept
+    | ReplicaWoke
+    | StatusChanged
+    | PlaceFreed
+    | PlacesWithdrawn
+)

@@ -52,6 +52,10 @@ class Replica:
     """The sessions that it lost, and until when it is ejected for them."""
     ejected: bool = False
     """Whether it was, when the registry last looked; a snapshot is exact."""
+    sleeping: bool = False
+    """It is left in peace until a session needs it: not probed, and taken to be usable."""
+    idle_since: float | None = None
+    """Without a session since then; None while it has some."""
 
     @property
     def url(self) -> str:
@@ -83,7 +87,8 @@ class Replica:
     @property
     def takes_sessions(self) -> bool:
         """A new session may be placed here now."""
-        return self.is_healthy and self.has_room and not (self.leaving or self.removed)
+        usable = self.is_healthy or self.sleeping
+        return usable and self.has_room and not (self.leaving or self.removed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +109,18 @@ class Candidate:
     """It lost too many sessions in a row: used only where nothing else is usable."""
     ramp: float = 1.0
     """Share of its weight that it gets while it starts slowly: above 0, and 1 when it is done."""
+    sleeping: bool = False
+    """It has to be woken first: used only where none that is awake has room."""
 
     @property
     def usable(self) -> bool:
         """Sessions may be placed here, now or once there is room."""
-        return self.healthy and not self.draining
+        return (self.healthy or self.sleeping) and not self.draining
+
+    @property
+    def waking(self) -> bool:
+        """It sleeps, and somebody who needs it is waking it."""
+        return self.sleeping and self.sessions > 0
 
     @property
     def has_room(self) -> bool:

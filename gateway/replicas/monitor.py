@@ -11,6 +11,10 @@ Evidence is weighed by when it was gathered:
 the
    failure triggers decides.
 2. Nothing that was under way while the process was frozen counts, in either direction.
+
+A replica that sleeps (`cold_start`) is not probed, for a probe would wake it, and no connection to it is
+kept. It is put to sleep here, once it has had no session for a time, and probed again when a session has
+woken it.
 """
 
 from __future__ import annotations
@@ -24,7 +28,13 @@ from dataclasses import dataclass, field
 from gateway.clock import Clock, SystemClock
 from gateway.logs import log_line
 from gateway.replicas.config import HealthPolicy, RouterConfig
-from gateway.replicas.events import RegistryEvent, ReplicaGone, ReplicaJoined
+from gateway.replicas.events import (
+    RegistryEvent,
+    ReplicaGone,
+    ReplicaJoined,
+    ReplicaSlept,
+    ReplicaWoke,
+)
 from gateway.replicas.model import Replica, ReplicaStatus
 from gateway.replicas.probes import HttpProbe, HttpxProbe, RememberingProbe
 from gateway.replicas.registry import ReplicaRegistry
@@ -63,10 +73,15 @@ class HealthMonitor:
         policy: HealthPolicy,
         probe: HttpProbe,
         *,
+        sleep_after_seconds: float = 300.0,
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
+        """`sleep_after_seconds` without a session put a replica to sleep that may be, at the next probe that
+        would be due.
+        """
         self._registry = registry
+        self._sleep_after_seconds = sleep_after_seconds
         self._policy = policy
         self._probe = probe
         self._clock: Clock = clock if clock is not None else SystemClock()
@@ -107,7 +122,7 @@ class HealthMonitor:
             async with asyncio.TaskGroup() as group:
                 ticking = group.create_task(self._tick())
                 await self._follow(group)
-                self._first_round = set(self._watches)
+                self._first_round = self._awake()
                 self._update_first_round()
                 while not self._stopping:
                     await self._changed.wait()
@@ -154,9 +169,27 @@ class HealthMonitor:
         self._notice_freeze()
         await self._fresh.wait()
 
+    def report_awake(self, url: str, *, latency_ms: float) -> None:
+        """A session has reached the replica at `url`, which slept: it is healthy, and a probe goes there at
+        once. A no-op for one that does not sleep.
+        """
+        replica = self._registry.get(url)
+        if replica is not None and replica.sleeping:
+            threshold = self._policy.recovery_threshold
+            self._registry.note_success(replica, recovery_threshold=threshold, latency_ms=latency_ms)
+
     def _heard(self, event: RegistryEvent) -> None:
-        if isinstance(event, ReplicaJoined | ReplicaGone):
-            self._changed.set()
+        match event:
+            case ReplicaJoined() | ReplicaGone():
+                self._changed.set()
+            case ReplicaSlept(url=url) | ReplicaWoke(url=url):
+                if watch := self._watches.get(normalised_url(url)):
+                    watch.due.set()
+            case _:
+                pass
+
+    def _awake(self) -> set[str]:
+        return {key for key, watch in self._watches.items() if not watch.replica.sleeping}
 
     async def _follow(self, group: asyncio.TaskGroup) -> None:
         """Afterwards exactly the registry's replicas are watched."""
@@ -178,16 +211,21 @@ class HealthMonitor:
             task.cancel()
         # Before the same URL is watched again: its connection belongs to the probe that is ending.
         await asyncio.wait(watch.tasks, timeout=self._policy.timeout_seconds)
-        if isinstance(self._probe, RememberingProbe):
-            await self._probe.forget(self._health_url(watch))
+        await self._forget(watch)
         del self._watches[key]
         self._count_as_probed(key)
+
+    async def _forget(self, watch: _Watch) -> None:
+        if isinstance(self._probe, RememberingProbe):
+            await self._probe.forget(self._health_url(watch))
 
     async def _schedule(self, watch: _Watch) -> None:
         delay = self._policy.interval_seconds * self._rng.random()
         while True:
             await self._clock.sleep(delay)
-            watch.due.set()
+            self._registry.let_sleep(watch.replica, idle_seconds=self._sleep_after_seconds)
+            if not watch.replica.sleeping:
+                watch.due.set()
             delay = self._interval(watch) * (1 + self._policy.jitter * self._rng.uniform(-1, 1))
 
     def _interval(self, watch: _Watch) -> float:
@@ -201,9 +239,16 @@ class HealthMonitor:
             if self._stopping:
                 return
             watch.due.clear()
+            if watch.replica.sleeping:
+                await self._forget(watch)
+                self._count_as_probed(key)
+                continue
             freezes, reports = self._freezes, watch.reports
             latency_ms, reason = await self._ask(watch)
             self._notice_freeze()
+            if watch.replica.sleeping:
+                watch.due.set()  # it fell asleep meanwhile: what it says now is of before
+                continue
             if freezes != self._freezes:
                 continue  # what it says is of before the freeze, or timed out by it; the next probe is due
             if reason is not None:
@@ -267,8 +312,8 @@ class HealthMonitor:
             return
         logger.warning(log_line("process_was_frozen", seconds=round(gap, 1)))
         self._freezes += 1
-        self._round_after_freeze = set(self._watches)
-        if self._watches:
+        self._round_after_freeze = self._awake()
+        if self._round_after_freeze:
             self._fresh.clear()
         for watch in self._watches.values():
             watch.due.set()

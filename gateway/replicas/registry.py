@@ -21,6 +21,8 @@ from gateway.replicas.events import (
     ReplicaGone,
     ReplicaJoined,
     ReplicaRemoved,
+    ReplicaSlept,
+    ReplicaWoke,
     StatusChanged,
 )
 from gateway.replicas.health import after_failure, after_success
@@ -49,6 +51,7 @@ class Lease:
         self._pending = True
         replica.sessions += 1
         replica.pending += 1
+        replica.idle_since = None
 
     @property
     def replica(self) -> Replica:
@@ -108,7 +111,7 @@ class ReplicaRegistry:
             if problem.startswith("Duplicate"):
                 raise ValueError(problem)
         self._clock: Clock = clock if clock is not None else SystemClock()
-        self._replicas = {normalised_url(endpoint.url): Replica(endpoint) for endpoint in replicas}
+        self._replicas = {normalised_url(endpoint.url): self._new(endpoint) for endpoint in replicas}
         self._slow_start_seconds = slow_start_seconds
         self._outlier = outlier if outlier is not None else OutlierPolicy()
         self._listeners: list[Listener] = []
@@ -126,12 +129,13 @@ class ReplicaRegistry:
         """The first primary that takes a session, else the first replica that does, else None.
 
         To take a session a replica must be healthy, neither draining nor removed, and have room; one that is
-        ejected takes some only where no other is usable.
+        ejected takes some only where no other is usable, and one that sleeps only where no other has room.
         """
         seen = self.candidates()
         usable = [candidate for candidate in seen if candidate.usable]
         trusted = [candidate for candidate in usable if not candidate.ejected] or usable
-        taking = [candidate for candidate in trusted if candidate.has_room]
+        free = [candidate for candidate in trusted if candidate.has_room]
+        taking = [candidate for candidate in free if not candidate.sleeping] or free
         first = next((candidate for candidate in taking if candidate.primary), next(iter(taking), None))
         return self.get(first.url) if first is not None else None
 
@@ -162,6 +166,7 @@ class ReplicaRegistry:
             refusing=replica.refusing_until is not None and now < replica.refusing_until,
             ejected=replica.outlier.ejected(now),
             ramp=self._ramp(replica, now),
+            sleeping=replica.sleeping,
         )
 
     def lease(self, url: str) -> Lease:
@@ -244,7 +249,7 @@ class ReplicaRegistry:
                 logger.warning(log_line("replica_duplicate_ignored", url=endpoint.url))
         before = self._replicas
         self._replicas = {
-            key: self._kept(before[key], endpoint) if key in before else Replica(endpoint)
+            key: self._kept(before[key], endpoint) if key in before else self._new(endpoint)
             for key, endpoint in wanted.items()
         }
         missing = {key: replica for key, replica in before.items() if key not in wanted}
@@ -252,11 +257,33 @@ class ReplicaRegistry:
         for key in wanted:
             if key in before:
                 self._withhold(self._replicas[key], key in held)
+                self._rouse(self._replicas[key])
                 self._tell_freed(self._replicas[key])  # its limit may have risen, or it was taken back
             else:
                 self._joined(self._replicas[key], withheld=key in held)
         for replica in missing.values():
             self._remove(replica)
+
+    def let_sleep(self, replica: Replica, *, idle_seconds: float) -> None:
+        """Afterwards `replica` sleeps, if it is one for that and has had no session for so long. Whatever was
+        known of its health is of another life.
+        """
+        since = replica.idle_since
+        if not replica.endpoint.cold_start or replica.sleeping or replica.sessions or since is None:
+            return
+        if self._clock.monotonic() - since < idle_seconds or self.get(replica.url) is not replica:
+            return
+        was = replica.health.status
+        replica.sleeping = True
+        replica.health = replace(
+            replica.health,
+            status=ReplicaStatus.UNKNOWN,
+            consecutive_failures=0,
+            consecutive_successes=0,
+        )
+        logger.info(log_line("replica_sleeps", replica=replica.name, url=replica.url, was=was.value))
+        self._tell(ReplicaSlept(replica.url))
+        self._tell_freed(replica)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every event from now on, in the step that caused it; the result ends that.
@@ -280,7 +307,7 @@ class ReplicaRegistry:
         self.note_failure(replica, failure_threshold=failure_threshold, reason=reason)
 
     def note_success(self, replica: Replica, *, recovery_threshold: int, latency_ms: float) -> None:
-        """One success counts for `replica`."""
+        """One success counts for `replica`; one that slept is awake and healthy."""
         self._end_moments(replica)
         health = after_success(
             replica.health,
@@ -291,13 +318,22 @@ class ReplicaRegistry:
         self._judge(replica, health, reason="health check passed")
 
     def note_failure(self, replica: Replica, *, failure_threshold: int, reason: str) -> None:
-        """One failure counts against `replica`."""
+        """One failure counts against `replica`; one that slept could not be woken, and is unhealthy."""
         self._end_moments(replica)
+        if replica.sleeping:
+            failure_threshold = 1  # there was time enough
         health = after_failure(replica.health, at=self._clock.time(), failure_threshold=failure_threshold)
         self._judge(replica, health, reason=reason)
 
     def _judge(self, replica: Replica, health: ReplicaHealth, *, reason: str) -> None:
         before, replica.health = replica.health.status, health
+        slept, replica.sleeping = replica.sleeping, False
+        self._tell_judgement(replica, before, reason)
+        if slept:
+            self._tell(ReplicaWoke(replica.url))
+
+    def _tell_judgement(self, replica: Replica, before: ReplicaStatus, reason: str) -> None:
+        health = replica.health
         if before is health.status or self.get(replica.url) is not replica:
             return  # nothing new, or a replica that is gone: late evidence concerns nobody
         line = log_line(
@@ -351,7 +387,7 @@ class ReplicaRegistry:
         logger.warning(line)
 
     def _tell_freed(self, replica: Replica) -> None:
-        if replica.is_healthy and not (replica.leaving or replica.removed):
+        if (replica.is_healthy or replica.sleeping) and not (replica.leaving or replica.removed):
             self._tell(PlaceFreed(replica.url))
 
     def _withhold(self, replica: Replica, withheld: bool) -> None:
@@ -359,12 +395,21 @@ class ReplicaRegistry:
             replica.withheld = withheld
             self._leaving_changed(replica, leaving=withheld, by="discovery")
 
+    def _rouse(self, replica: Replica) -> None:
+        """One that may no longer sleep is awake."""
+        if replica.sleeping and not replica.endpoint.cold_start:
+            replica.sleeping = False
+            self._tell(ReplicaWoke(replica.url))
+
     def _leaving_changed(self, replica: Replica, *, leaving: bool, by: str | None) -> None:
         event = "replica_draining" if leaving else "replica_undrained"
         line = log_line(event, replica=replica.name, url=replica.url, by=by, sessions=replica.sessions)
         logger.info(line)
         if leaving:
             self._tell(PlacesWithdrawn(replica.url))
+
+    def _new(self, endpoint: ReplicaEndpoint) -> Replica:
+        return Replica(endpoint, sleeping=endpoint.cold_start, idle_since=self._clock.monotonic())
 
     def _kept(self, replica: Replica, endpoint: ReplicaEndpoint) -> Replica:
         replica.endpoint = replace(endpoint, url=replica.url)
@@ -392,6 +437,8 @@ class ReplicaRegistry:
 
     def _lease_ended(self, replica: Replica) -> None:
         key = normalised_url(replica.url)
+        if not replica.sessions and replica.idle_since is None:
+            replica.idle_since = self._clock.monotonic()
         if replica.removed and not replica.sessions and self._replicas.get(key) is replica:
             del self._replicas[key]
             logger.info(log_line("replica_gone", replica=replica.name, url=replica.url))

@@ -47,6 +47,12 @@ class ReplicaReport(msgspec.Struct, frozen=True):
     """Lost too many sessions in a row; gets new ones only where no other replica is usable."""
     ramp: float
     """Share of its weight that counts while it starts slowly; 1 when it is done."""
+    cold_start: bool
+    """Sleeps while nobody needs it."""
+    sleeping: bool
+    """Does so now: it is not probed, so that its status is unknown, and is woken by the session that needs
+    it.
+    """
 
 
 class GatewayReport(msgspec.Struct, frozen=True):
@@ -95,6 +101,8 @@ def _report(replica: Replica, now: Candidate) -> ReplicaReport:
         refusing=now.refusing,
         ejected=now.ejected,
         ramp=round(now.ramp, 3),
+        cold_start=replica.endpoint.cold_start,
+        sleeping=replica.sleeping,
     )
 
 

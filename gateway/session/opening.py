@@ -1,7 +1,12 @@
-"""From a client's request to an open replica: place, connect, and on failure the next one."""
+"""From a client's request to an open replica: place, connect, and on failure the next one.
+
+A replica that sleeps takes longer than any other: it is given its own time, in which connects that fail at
+once, or answers that say that nothing is there yet, are tried again. Whoever waits for that should know it.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,13 +25,20 @@ logger = logging.getLogger("streamhold.session")
 
 FINAL_STATUSES = (401, 403)
 """Answers that concern the client, whichever replica gives them: told at once, never retried elsewhere."""
+STARTING_STATUSES = (502, 503, 504)
+"""What stands before a replica that is not there yet answers so."""
+WAKE_PAUSE_SECONDS = 1.0
+"""Between two tries to reach one that wakes."""
 
 
 class Evidence(Protocol):
-    """Where the failures that sessions see go: each counts like a failed probe and causes one at once."""
+    """Where what sessions see of replicas goes: each failure counts like a failed probe and causes one."""
 
     def report_failure(self, url: str, reason: str) -> None:
-        """The replica at `url` gave no HTTP answer."""
+        """The replica at `url` gave no HTTP answer, or could not be woken."""
+
+    def report_awake(self, url: str, *, latency_ms: float) -> None:
+        """The replica at `url`, which slept, has answered after so long."""
 
 
 @dataclass(slots=True)
@@ -56,10 +68,19 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
+class Asleep:
+    """Only replicas that sleep have room, and nobody was to be woken yet."""
+
+
+Placed = Lease | AllFull | QueueFull | QueueTimeout | NoneHealthy | Asleep
+"""What comes of looking for a place."""
+
+
+@dataclass(frozen=True, slots=True)
 class NotOpened:
     """No replica did."""
 
-    cause: Refused | AllFull | QueueFull | QueueTimeout | NoneHealthy
+    cause: Refused | AllFull | QueueFull | QueueTimeout | NoneHealthy | Asleep
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +93,25 @@ class Opener:
     connect_timeout_seconds: float
     connect_attempts: int
     max_message_bytes: int
+    wake_timeout_seconds: float = 120.0
+    """For a replica that sleeps, until it has answered the upgrade."""
 
-    async def open(self, wanted: Wanted, *, on_position: OnPosition | None = None) -> Opened | NotOpened:
+    async def open(
+        self, wanted: Wanted, *, on_position: OnPosition | None = None, wake: bool = True
+    ) -> Opened | NotOpened:
         """An open upstream, or why there is none.
 
         Where every healthy replica is full, this waits in the queue if the client can be told so
-        (`on_position`). Cancel-safe: no lease, no place in the queue and no connection is left behind.
+        (`on_position`). Where only one that sleeps has room it is woken, unless `wake` is false; the client
+        is told that it is next. Cancel-safe: no lease, no place in the queue and no connection is left
+        behind.
         """
         answered: Refused | None = None
-        placed: Lease | AllFull | QueueFull | QueueTimeout | NoneHealthy = NoneHealthy()
+        placed: Placed = NoneHealthy()
         for _ in range(self.connect_attempts):
-            placed = self.admission.place(wanted.tried, key=wanted.key)
-            if isinstance(placed, AllFull) and on_position is not None:
-                placed = await self.admission.wait(
-                    wanted.tried, key=wanted.key, on_position=on_position, turn=wanted.turn
-                )
+            placed = await self._place(wanted, on_position, wake=wake)
+            if isinstance(placed, Asleep):
+                return NotOpened(placed)
             if not isinstance(placed, Lease):
                 break
             wanted.tried.add(placed.url)
@@ -104,21 +129,28 @@ class Opener:
             return NotOpened(answered)
         return NotOpened(NoneHealthy() if isinstance(placed, Lease) else placed)
 
+    async def _place(self, wanted: Wanted, on_position: OnPosition | None, *, wake: bool) -> Placed:
+        placed: Placed = self.admission.place(wanted.tried, key=wanted.key)
+        if isinstance(placed, AllFull) and on_position is not None:
+            placed = await self.admission.wait(
+                wanted.tried, key=wanted.key, on_position=on_position, turn=wanted.turn
+            )
+        if isinstance(placed, Lease) and placed.replica.sleeping:
+            if not wake:
+                placed.release()
+                return Asleep()
+            if on_position is not None:
+                on_position(0, 1)
+        return placed
+
     async def _connect(self, lease: Lease, wanted: Wanted) -> Upstream | Refused | Unreachable:
         outcome: Upstream | Refused | Unreachable | None = None
-        request = wanted.request
+        slept = lease.replica.sleeping
         try:
-            outcome = await connect(
-                websocket_url(lease.url, request.raw_path, request.query),
-                upstream_headers(
-                    request,
-                    request_id=wanted.request_id,
-                    proxies=self.proxies,
-                    subprotocols=wanted.subprotocols,
-                ),
-                timeout_seconds=self.connect_timeout_seconds,
-                max_message_bytes=self.max_message_bytes,
-            )
+            if slept:
+                outcome = await self._wake(lease, wanted)
+            else:
+                outcome = await self._try(lease, wanted, self.connect_timeout_seconds)
         finally:
             if not isinstance(outcome, Upstream):
                 lease.release()
@@ -127,10 +159,46 @@ class Opener:
                 self._tell(lease, wanted.request_id, reason)
                 self.evidence.report_failure(lease.url, reason)
             case Refused(status=status):
-                self._tell(lease, wanted.request_id, f"answered the upgrade with {status}")
+                reason = f"answered the upgrade with {status}"
+                self._tell(lease, wanted.request_id, reason)
+                if slept and status in STARTING_STATUSES:
+                    self.evidence.report_failure(lease.url, reason)
             case Upstream():
                 pass
         return outcome
+
+    async def _wake(self, lease: Lease, wanted: Wanted) -> Upstream | Refused | Unreachable:
+        """The outcome of the last try, once it says more than that nothing is there yet, or time is up."""
+        logger.info(log_line("replica_wanted", replica=lease.replica.name, request_id=wanted.request_id))
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        until = began + self.wake_timeout_seconds
+        while True:
+            outcome = await self._try(lease, wanted, until - loop.time())
+            is_there = isinstance(outcome, Upstream) or (
+                isinstance(outcome, Refused) and outcome.status not in STARTING_STATUSES
+            )
+            if is_there:
+                self.evidence.report_awake(lease.url, latency_ms=(loop.time() - began) * 1000)
+            if is_there or until - loop.time() <= WAKE_PAUSE_SECONDS:
+                return outcome
+            await asyncio.sleep(WAKE_PAUSE_SECONDS)
+
+    async def _try(
+        self, lease: Lease, wanted: Wanted, timeout_seconds: float
+    ) -> Upstream | Refused | Unreachable:
+        request = wanted.request
+        return await connect(
+            websocket_url(lease.url, request.raw_path, request.query),
+            upstream_headers(
+                request,
+                request_id=wanted.request_id,
+                proxies=self.proxies,
+                subprotocols=wanted.subprotocols,
+            ),
+            timeout_seconds=timeout_seconds,
+            max_message_bytes=self.max_message_bytes,
+        )
 
     @staticmethod
     def _tell(lease: Lease, request_id: str, reason: str) -> None:

@@ -21,7 +21,7 @@ from gateway.session.core import message_for
 from gateway.session.downstream import Downstream, Headers, OpeningRequest
 from gateway.session.events import Closed, Event, Message
 from gateway.session.forwarding import Network, client_address
-from gateway.session.opening import NotOpened, Wanted
+from gateway.session.opening import Asleep, NotOpened, Wanted
 from gateway.session.roster import Roster
 from gateway.session.session import Parts, Session
 from gateway.session.upstream import Refused
@@ -98,7 +98,7 @@ class SessionService:
                 await self._refuse(door, request_id, shown, "the replica refused this session", headers)
             case AllFull() | QueueFull() | QueueTimeout():
                 await self._tell_in_band(door, request_id, ReplicasFull())
-            case NoneHealthy():
+            case NoneHealthy() | Asleep():
                 await self._tell_in_band(door, request_id, NoHealthyReplica())
 
     async def _refuse(

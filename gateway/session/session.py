@@ -26,7 +26,7 @@ from gateway.session.core import End, Move, SessionCore, Side
 from gateway.session.downstream import Downstream
 from gateway.session.events import Closed
 from gateway.session.losses import is_loss
-from gateway.session.opening import FINAL_STATUSES, NotOpened, Opened, Opener, Wanted
+from gateway.session.opening import FINAL_STATUSES, Asleep, NotOpened, Opened, Opener, Wanted
 from gateway.session.roster import Entry
 from gateway.session.upstream import Refused
 from gateway.session.watch import Limits
@@ -97,7 +97,7 @@ class Session:
         outcome = await self._open()
         if isinstance(outcome, Opened):
             await self._accept_and_live(outcome)
-        elif isinstance(outcome.cause, AllFull) and self._parts.can_queue:
+        elif isinstance(outcome.cause, AllFull | Asleep) and self._parts.can_queue:
             await self._accept_early()
             await self._live(None)
         else:
@@ -108,7 +108,8 @@ class Session:
         """The first replica. Raises GatewayDraining when the drain's deadline comes before there is one."""
         try:
             async with asyncio.timeout(None) as self._entry.opening:
-                return await self._parts.opener.open(self._wanted)
+                # Whoever can be told that it waits is told so before anybody is woken.
+                return await self._parts.opener.open(self._wanted, wake=not self._parts.can_queue)
         except TimeoutError:
             raise GatewayDraining from None
         finally:
@@ -227,7 +228,7 @@ class Session:
             # Replicas that take the connection and refuse the session could pass it around for ever.
             return NotOpened(QueueTimeout())
         if self._wanted.tried:
-            outcome = await self._parts.opener.open(self._wanted)
+            outcome = await self._parts.opener.open(self._wanted, wake=False)
             if isinstance(outcome, Opened) or _is_final(outcome):
                 return outcome
             # What failed this session may be well by now, and is better than waiting or nothing.
@@ -251,7 +252,7 @@ class Session:
                 return QueueTimedOut()
             case Refused(status=status) if status in FINAL_STATUSES:
                 return UpgradeRefused(status)
-            case Refused() | NoneHealthy():
+            case Refused() | NoneHealthy() | Asleep():
                 return NoHealthyReplica()
 
     def _log_attached(self, opened: Opened) -> None:

@@ -31,6 +31,7 @@ def candidate(
     refusing: bool = False,
     ejected: bool = False,
     ramp: float = 1.0,
+    sleeping: bool = False,
 ) -> Candidate:
     return Candidate(
         f"http://{name}",
@@ -44,6 +45,7 @@ def candidate(
         refusing,
         ejected,
         ramp,
+        sleeping,
     )
 
 
@@ -364,3 +366,28 @@ def test_full_and_unhealthy_are_told_apart(policy: Policy, key: str | None) -> N
     assert among(candidate("a", healthy=False)) == NoneHealthy()
     assert among(candidate("a", draining=True)) == NoneHealthy()
     assert among() == NoneHealthy()
+
+
+@pytest.mark.parametrize("policy", Policy)
+@pytest.mark.parametrize("key", [None, "a-key"])
+def test_one_that_sleeps_is_woken_only_where_none_that_is_awake_has_room(
+    policy: Policy, key: str | None
+) -> None:
+    asleep = candidate("asleep", primary=True, healthy=False, sleeping=True)
+    spare = candidate("spare", weight=0.0, max_sessions=1)
+    assert chosen(policy, [asleep, spare], key=key) == "spare"
+    assert chosen(policy, [asleep, replace(spare, sessions=1)], key=key) == "asleep"
+    assert chosen(policy, [asleep, replace(spare, ejected=True)], key=key) == "asleep"
+
+
+@pytest.mark.parametrize("policy", Policy)
+def test_one_that_is_being_woken_is_filled_before_another_is_woken(policy: Policy) -> None:
+    waking = candidate("waking", healthy=False, sleeping=True, sessions=1, max_sessions=2)
+    asleep = candidate("asleep", primary=True, healthy=False, sleeping=True, max_sessions=2)
+    assert chosen(policy, [asleep, waking]) == "waking"
+    assert chosen(policy, [asleep, replace(waking, sessions=2)]) == "asleep"
+
+
+def test_a_draining_one_that_sleeps_is_never_woken() -> None:
+    asleep = candidate("asleep", healthy=False, sleeping=True, draining=True)
+    assert choose(Policy.PRIORITY, [asleep], ticket=0, draw=0.0) == NoneHealthy()

@@ -137,7 +137,7 @@ def test_defaults_and_order_of_the_public_fields() -> None:
     assert (defaults.host, defaults.port, defaults.health_check_path) == ("0.0.0.0", 9000, "/health")
     assert (defaults.health_check_interval_seconds, defaults.health_check_timeout_seconds) == (5.0, 2.0)
     assert (defaults.failure_threshold, defaults.recovery_threshold) == (3, 2)
-    assert dataclasses.astuple(defaults.replicas[0]) == ("http://a", None, False, 1.0, None)
+    assert dataclasses.astuple(defaults.replicas[0]) == ("http://a", None, False, 1.0, None, False)
 
 
 @pytest.mark.parametrize(

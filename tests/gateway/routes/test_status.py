@@ -52,6 +52,8 @@ async def test_status_lists_replicas_as_unknown_before_the_first_round(
         "refusing": False,
         "ejected": False,
         "ramp": 1.0,
+        "cold_start": False,
+        "sleeping": False,
     }
     assert (body["draining"], body["sessions"]) == (False, 0)
 

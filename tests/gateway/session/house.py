@@ -110,12 +110,16 @@ class Records:
 
 @dataclass
 class Evidence:
-    """Notes which replicas gave no answer."""
+    """Notes which replicas gave no answer, and which woke."""
 
     reports: list[tuple[str, str]] = field(default_factory=list)
+    awake: list[str] = field(default_factory=list)
 
     def report_failure(self, url: str, reason: str) -> None:
         self.reports.append((url, reason))
+
+    def report_awake(self, url: str, *, latency_ms: float) -> None:
+        self.awake.append(url)
 
 
 @dataclass

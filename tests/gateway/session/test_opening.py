@@ -33,9 +33,14 @@ def status(code: int) -> Refused:
 class Evidence:
     def __init__(self) -> None:
         self.reports: list[tuple[str, str]] = []
+        self.awake: list[str] = []
 
     def report_failure(self, url: str, reason: str) -> None:
         self.reports.append((url, reason))
+
+    def report_awake(self, url: str, *, latency_ms: float) -> None:
+        assert latency_ms >= 0
+        self.awake.append(url)
 
 
 class Connect:
