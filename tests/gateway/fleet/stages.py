@@ -89,12 +89,18 @@ class RedisStage:
         return RedisFleetStore(self.client, spec, self.config, clock=MOVABLE_CLOCK)
 
     def move(self, microseconds: int) -> None:
-        now_us = self.redis.incrby(CLOCK_KEY, microseconds)
-        for key in self.config.keys(SPEC):
-            if 0 <= self.redis.pexpiretime(key) * 1000 <= now_us:  # what the server does by its own clock
+        self.redis.incrby(CLOCK_KEY, microseconds)
+        self._lapse(SPEC)
+
+    def _lapse(self, spec: FleetSpec) -> None:
+        """What the server does by its own clock: a key whose end has come is gone, also one set just now."""
+        now_us = self.redis.incrby(CLOCK_KEY, 0)
+        for key in self.config.keys(spec):
+            if 0 <= self.redis.pexpiretime(key) * 1000 <= now_us:
                 self.redis.delete(key)
 
     def tables(self, spec: FleetSpec = SPEC) -> MemoryTables:
+        self._lapse(spec)
         z, h = self.config.keys(spec)
         scored = cast("list[tuple[bytes, float]]", self.redis.zrange(z, 0, -1, withscores=True))
         entries = cast("dict[bytes, bytes]", self.redis.hgetall(h))
