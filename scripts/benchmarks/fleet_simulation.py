@@ -57,7 +57,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.add_argument(f"--{name}", type=type(default), default=default, metavar="N")
     parser.add_argument("--scene", action="append", choices=list(SCENES), help="this scene (all); repeatable")
     chosen = vars(parser.parse_args(arguments))
-    logging.getLogger("streamhold").setLevel(logging.CRITICAL)
     scenes = chosen.pop("scene") or list(SCENES)
     size = Size(**chosen)
     for scene in scenes:
@@ -77,4 +76,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    logging.getLogger("streamhold").setLevel(logging.CRITICAL)
     sys.exit(main())
