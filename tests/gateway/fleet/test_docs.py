@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
 from gateway.fleet.redis_scripts import COMMANDS
-from tests.support.processes import ROOT
+from gateway.settings import load
+from tests.support.processes import ROOT, clean_environment
 from tests.support.redis_server import RedisServer
+from tests.support.waiting import PATIENCE_SECONDS
 
 PAGE = (ROOT / "docs" / "fleet.md").read_text()
 HERE = ROOT / "tests" / "gateway" / "fleet"
@@ -37,6 +42,37 @@ def test_every_line_that_a_member_logs_is_explained() -> None:
     assert events == set(re.findall(r"^\| `(fleet_\w+)` \|", PAGE, re.MULTILINE))
 
 
+def test_every_line_of_discovery_is_explained() -> None:
+    source = (ROOT / "gateway" / "discovery" / "watch.py").read_text()
+    events = set(re.findall(r'"(discovery_\w+)"', source))
+    assert events == set(re.findall(r"^\| `(discovery_\w+)` \|", PAGE, re.MULTILINE))
+
+
+def test_the_settings_shown_are_settings(tmp_path: Path) -> None:
+    (text,) = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    (tmp_path / "gateway.yaml").write_text(text)
+    settings = load({}, tmp_path)
+    assert (settings.discovery.kind, settings.router.replicas) == ("fleet", ())
+
+
+def test_the_command_shown_announces(server: RedisServer, tmp_path: Path) -> None:
+    (line,) = re.findall(r"^GATEWAY_FLEET__URL=(\S+) python (-m gateway announce .*)$", PAGE, re.MULTILINE)
+    command = [sys.executable, *shlex.split(line[1])]
+    environment = clean_environment({"GATEWAY_FLEET__URL": server.url})
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=log)
+    try:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while "fleet_joined" not in (tmp_path / "log").read_text():
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.terminate()
+        assert process.wait(PATIENCE_SECONDS) == 0
+    finally:
+        process.kill()
+
+
 def examples() -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 
@@ -55,8 +91,14 @@ def test_the_first_example_runs() -> None:
 
 
 def test_the_second_example_reaches_a_server(server: RedisServer) -> None:
-    first, second = examples()
+    first, second, _ = examples()
     assert "redis://127.0.0.1:6379/0" in second
     after = "\nprint(asyncio.run(store.view()).members)\n"
     said = run(first + second.replace("redis://127.0.0.1:6379/0", server.url) + after)
     assert said.splitlines()[1] == "()"
+
+
+def test_the_third_example_announces_a_streamer(server: RedisServer) -> None:
+    example = examples()[2]
+    assert "redis://127.0.0.1:6379/0" in example
+    assert run(example.replace("redis://127.0.0.1:6379/0", server.url)) == "['draining']\n"
