@@ -15,9 +15,12 @@ from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
 from gateway.admission import Admission
+from gateway.discovery import cloudmap, ecs
+from gateway.discovery.attributes import Defaults
+from gateway.discovery.aws import AwsClient, AwsPlace
 from gateway.discovery.belief import Patience
 from gateway.discovery.fleet import FleetSource
-from gateway.discovery.watch import Pace, ReplicaWatch
+from gateway.discovery.watch import Pace, ReplicaSource, ReplicaWatch
 from gateway.fleet.backend import FleetBackend
 from gateway.fleet.spec import FleetSpec
 from gateway.logs import log_line
@@ -39,7 +42,7 @@ from gateway.session.session import Parts
 from gateway.session.streaming import StreamingCore
 from gateway.session.watch import Limits
 from gateway.settings import Settings
-from gateway.settings.meeting import FleetSettings
+from gateway.settings.meeting import DiscoverySettings, FleetSettings
 
 logger = logging.getLogger("streamhold")
 
@@ -70,8 +73,10 @@ class Gateway:
         self.roster = Roster()
         policy = settings.router.health_policy()
         self._probe = HttpxProbe(policy)
-        self.monitor = HealthMonitor(self.registry, policy, self._probe)
+        sleep_after = settings.router.cold_start.idle_seconds
+        self.monitor = HealthMonitor(self.registry, policy, self._probe, sleep_after_seconds=sleep_after)
         self.fleets = _fleets(settings.fleet)
+        self._aws = _aws(settings.discovery)
         self.watch = self._replica_watch()
         self.app = Litestar(
             route_handlers=[
@@ -114,6 +119,7 @@ class Gateway:
             connect_timeout_seconds=session.connect_timeout_seconds,
             connect_attempts=session.connect_attempts,
             max_message_bytes=session.max_message_bytes,
+            wake_timeout_seconds=self.settings.router.cold_start.connect_timeout_seconds,
         )
         parts = Parts(
             opener=opener,
@@ -145,8 +151,16 @@ class Gateway:
 
     def _replica_watch(self) -> ReplicaWatch | None:
         """What follows a source of replicas; None where all are configured."""
-        if self.settings.discovery.kind != "fleet" or self.fleets is None:
+        source: ReplicaSource | None = None
+        if self.settings.discovery.kind == "fleet" and self.fleets is not None:
+            source = self._fleet_source(self.fleets)
+        elif self._aws is not None:
+            source = _aws_source(self._aws, self.settings.discovery)
+        if source is None:
             return None
+        return ReplicaWatch(self.registry, source, configured=self.settings.router.endpoints())
+
+    def _fleet_source(self, fleets: FleetBackend) -> ReplicaSource:
         fleet = self.settings.fleet
         spec = FleetSpec(self.settings.discovery.name, timedelta(seconds=fleet.ttl_seconds))
         pace = Pace(
@@ -155,8 +169,7 @@ class Gateway:
             # Whoever is alive has said so again within a ttl, even where the store was emptied.
             patience=Patience(confirm_seconds=fleet.ttl_seconds, settle_seconds=fleet.settle_seconds),
         )
-        source = FleetSource(self.fleets.store(spec), pace)
-        return ReplicaWatch(self.registry, source, configured=self.settings.router.endpoints())
+        return FleetSource(fleets.store(spec), pace)
 
     def _new_core(self) -> SessionCore:
         session = self.settings.session
@@ -182,6 +195,8 @@ class Gateway:
         async with AsyncExitStack() as opened:
             if self.fleets is not None:
                 await opened.enter_async_context(self.fleets)
+            if self._aws is not None:
+                await opened.enter_async_context(self._aws)
             await opened.enter_async_context(self._probe)
             tasks = await opened.enter_async_context(asyncio.TaskGroup())
             opened.callback(self.registry.subscribe(self._heard))
@@ -212,6 +227,35 @@ def _fleets(fleet: FleetSettings) -> FleetBackend | None:
         return None
     url = fleet.url.get_secret_value() if fleet.url is not None else None
     return FleetBackend(fleet.backend, url, namespace=fleet.namespace, cluster=fleet.cluster)
+
+
+def _aws(discovery: DiscoverySettings) -> AwsClient | None:
+    """Where AWS is asked for replicas; None where it is not."""
+    place = AwsPlace(discovery.region, discovery.endpoint_url, discovery.timeout_seconds)
+    match discovery.kind:
+        case "cloudmap":
+            return AwsClient(cloudmap.SERVICE, place)
+        case "ecs":
+            return AwsClient(ecs.SERVICE, place)
+        case "static" | "fleet":
+            return None
+
+
+def _aws_source(client: AwsClient, discovery: DiscoverySettings) -> ReplicaSource:
+    defaults = Defaults(discovery.port, discovery.scheme)
+    service = discovery.service or ""
+    is_ecs = discovery.kind == "ecs"
+    pace = Pace(
+        every_seconds=discovery.interval_seconds,
+        # For what are two calls in Cloud Map, and one or two for each hundred tasks in ECS.
+        deadline_seconds=discovery.timeout_seconds * (6 if is_ecs else 2),
+        patience=Patience(discovery.confirm_seconds, discovery.settle_seconds),
+        full_every_seconds=discovery.full_interval_seconds,
+    )
+    if is_ecs:
+        return ecs.EcsSource(client, ecs.EcsService(discovery.cluster, service, defaults), pace)
+    named = cloudmap.CloudMapService(discovery.namespace or "", service, defaults)
+    return cloudmap.CloudMapSource(client, named, pace)
 
 
 def build_app(settings: Settings, registry: ReplicaRegistry | None = None) -> Litestar:

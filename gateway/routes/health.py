@@ -72,12 +72,12 @@ def own_fault(monitor: HealthMonitor, *, draining: bool) -> Reason | None:
 
 
 def replicas_fault(registry: ReplicaRegistry) -> Reason | None:
-    """What about the replicas keeps it. Full ones are ready: sessions wait for them, or are told so in
-    band."""
+    """What about the replicas keeps it. Full ones are ready: sessions wait for them, or are told so in band.
+    Sleeping ones are, too: a session wakes them, and nothing else would."""
     candidates = registry.candidates()
     if not candidates:
         return "no_replica_known"
-    ready = any(candidate.healthy and not candidate.draining for candidate in candidates)
+    ready = any(candidate.usable for candidate in candidates)
     return None if ready else "no_healthy_replica"
 
 

@@ -19,7 +19,6 @@ from gateway.settings.tree import REMOVED, Path, Tree, dotted, with_changes
 from gateway.settings.words import MOST_GUESSES, did_you_mean, in_words, listed, shown
 
 LATER_VALUES: Mapping[str, frozenset[str]] = {
-    "discovery.kind": frozenset({"cloudmap", "ecs"}),
 }
 """Values that a later version knows, by their setting."""
 

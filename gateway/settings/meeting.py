@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from functools import partial
 from typing import Annotated, Literal
@@ -11,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from gateway.fleet.member import checked_id
 from gateway.fleet.spec import Cadence, FleetSpec, checked_name
-from gateway.settings.fields import SecondsOrZero, Section, finite, no_boolean
+from gateway.settings.fields import Seconds, SecondsOrZero, Section, finite, no_boolean
 
 SCHEMES = ("redis", "rediss", "unix")
 """In the clear, by TLS, by a socket of this machine."""
@@ -21,6 +22,33 @@ URL_OPTIONS = frozenset(
 """What the query of `fleet.url` may set."""
 
 LONGEST_SECONDS = 86_400.0
+REGION = re.compile(r"[a-z]{2,}(-[a-z0-9]+)+")
+
+
+def _endpoint_url(value: str) -> str:
+    """Where something speaks AWS's API."""
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        usable = usable and not (parts.username or parts.password or parts.query or parts.fragment)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("should be a URL such as http://127.0.0.1:5000, without a user name or a query")
+    return value
+
+
+def _aws_name(value: str) -> str:
+    """A name, or the ARN, of something in AWS."""
+    if not value or not value.isascii() or not value.isprintable() or " " in value:
+        raise ValueError(f"should be a name or an ARN as AWS shows it, not {value!r}")
+    return value
+
+
+def _region(value: str) -> str:
+    if not REGION.fullmatch(value):
+        raise ValueError(f"should be a region such as eu-central-1, not {value!r}")
+    return value
 
 
 def _fleet_url(value: SecretStr) -> SecretStr:
@@ -48,6 +76,10 @@ FleetSeconds = Annotated[
     float, BeforeValidator(no_boolean), finite("above 0"), Field(gt=0, le=LONGEST_SECONDS)
 ]
 Tolerance = Annotated[float, BeforeValidator(no_boolean), finite("of 0 or more"), Field(ge=0)]
+EndpointUrl = Annotated[str, AfterValidator(_endpoint_url)]
+AwsName = Annotated[str, AfterValidator(_aws_name)]
+Region = Annotated[str, AfterValidator(_region)]
+Port = Annotated[int, BeforeValidator(no_boolean), Field(ge=1, le=65535)]
 ReportBytes = Annotated[int, BeforeValidator(no_boolean), Field(ge=256)]
 
 
@@ -102,12 +134,40 @@ class FleetSettings(Section):
             linger_for=timedelta(seconds=linger_for) if linger_for is not None else None,
         )
 
+
 class DiscoverySettings(Section):
     """`discovery`: where replicas come from."""
 
-    kind: Literal["static", "fleet"] = "static"
+    kind: Literal["static", "fleet", "cloudmap", "ecs"] = "static"
     """`static` is the list under `router.replicas`; `fleet` adds those that announce themselves at
-    `fleet.url`, as `python -m gateway announce` does.
+    `fleet.url`, as `python -m gateway announce` does; `cloudmap` the instances of a service in AWS Cloud
+    Map, and `ecs` the tasks of a service in Amazon ECS.
     """
     name: FleetName = "replicas"
     """What the fleet of replicas is called, under the gateways' `fleet.namespace`; not `fleet.name`."""
+    namespace: AwsName | None = None
+    """`cloudmap`: the name of the namespace."""
+    service: AwsName | None = None
+    """`cloudmap`, `ecs`: the name of the service that the replicas are."""
+    cluster: AwsName = "default"
+    """`ecs`: the cluster that it runs in."""
+    port: Port | None = None
+    """`cloudmap`, `ecs`: of the replicas that do not say theirs."""
+    scheme: Literal["http", "https"] = "http"
+    """`cloudmap`, `ecs`: of the replicas that do not say theirs."""
+    region: Region | None = None
+    """`cloudmap`, `ecs`: null is that of AWS_REGION, or of the AWS configuration."""
+    endpoint_url: EndpointUrl | None = None
+    """`cloudmap`, `ecs`: something else that speaks AWS's API; null is AWS."""
+    interval_seconds: Seconds = 5.0
+    """`cloudmap`, `ecs`: from one question to the next."""
+    full_interval_seconds: Seconds = 30.0
+    """`cloudmap`: the whole list is asked for at least this often, and else only when its revision says that
+    something has come or gone.
+    """
+    timeout_seconds: Seconds = 5.0
+    """`cloudmap`, `ecs`: for a connect to AWS, and for its answer."""
+    confirm_seconds: SecondsOrZero = 10.0
+    """`cloudmap`, `ecs`: a replica that is listed no more is gone after this long."""
+    settle_seconds: SecondsOrZero = 60.0
+    """`cloudmap`, `ecs`: the same, where more than half of them are missing at once, or all."""

@@ -258,15 +258,39 @@ def _fleet_rules(fleet: FleetSettings, failed: Collection[Path]) -> Iterator[Bro
 def _discovery_rules(
     discovery: DiscoverySettings, fleet: FleetSettings, failed: Collection[Path]
 ) -> Iterator[Broken]:
-    """Replicas announce themselves where the gateways meet, in a fleet of their own."""
+    """Replicas announce themselves where the gateways meet, in a fleet of their own; in AWS they have a name,
+    and whoever asks there needs a library.
+    """
     kind: Path = ("discovery", "kind")
     name: Path = ("discovery", "name")
-    if discovery.kind != "fleet" or _failed(kind, failed):
+    if _failed(kind, failed):
+        return
+    if discovery.kind in ("cloudmap", "ecs"):
+        yield from _aws_rules(discovery, failed)
+    if discovery.kind != "fleet":
         return
     if fleet.backend == "none" and not _failed(("fleet", "backend"), failed):
         yield kind, "fleet needs a fleet.backend: set redis with a fleet.url, or kind static"
     if discovery.name == fleet.name and not (_failed(name, failed) or _failed(("fleet", "name"), failed)):
         yield name, f"{discovery.name!r} is the gateways' own fleet (fleet.name); choose another"
+
+
+def _aws_rules(discovery: DiscoverySettings, failed: Collection[Path]) -> Iterator[Broken]:
+    kind: Path = ("discovery", "kind")
+    if find_spec("boto3") is None:
+        needs = "needs a library that is not installed: pip install 'streamhold[aws]'"
+        yield kind, f"{discovery.kind} {needs}"
+    needed = ("namespace", "service") if discovery.kind == "cloudmap" else ("service",)
+    for field in needed:
+        if getattr(discovery, field) is None and not _failed(("discovery", field), failed):
+            yield ("discovery", field), f"is missing: discovery.kind {discovery.kind} needs its name"
+    full: Path = ("discovery", "full_interval_seconds")
+    every: Path = ("discovery", "interval_seconds")
+    if _failed(full, failed) or _failed(every, failed):
+        return
+    if discovery.full_interval_seconds < discovery.interval_seconds:
+        least = f"discovery.interval_seconds ({discovery.interval_seconds:g})"
+        yield full, f"should be at least {least}, not {discovery.full_interval_seconds:g}"
 
 
 def masked(settings: Settings) -> str:

@@ -134,3 +134,11 @@ async def test_without_any_replica_it_is_told_that_none_is_known_and_the_gateway
     assert await served.ready("?own=1") == (200, "ready")
     served.registry.reconcile([B])
     assert await served.ready() == (503, "no_healthy_replica")
+
+
+async def test_a_replica_that_sleeps_is_there_for_whoever_needs_it(served: Served) -> None:
+    await first_round(served)
+    served.registry.reconcile([ReplicaEndpoint("http://c:8000", "c", cold_start=True)])
+    assert await served.ready() == (200, "ready")
+    served.registry.drain("http://c:8000")
+    assert await served.ready() == (503, "no_healthy_replica")

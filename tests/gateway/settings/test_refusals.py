@@ -244,7 +244,20 @@ def test_replicas_that_cannot_be_used(tmp_path: Path, text: str, key: str, said:
         ("fleet.report_max_bytes", "10", "256 or more"),
         ("fleet.shed_tolerance", "-1", "0 or more"),
         ("fleet.settle_seconds", "-1", "0 or more"),
-        ("discovery.kind", "ecs", "not available in this version"),
+        ("discovery.kind", "consul", "should be static, fleet, cloudmap or ecs"),
+        ("discovery.namespace", "'a b'", "a name or an ARN"),
+        ("discovery.cluster", "''", "a name or an ARN"),
+        ("discovery.port", "0", "1 or more"),
+        ("discovery.port", "70000", "at most 65535"),
+        ("discovery.scheme", "ftp", "should be http or https"),
+        ("discovery.region", "Frankfurt", "a region such as eu-central-1"),
+        ("discovery.endpoint_url", "localhost:5000", "a URL such as http://127.0.0.1:5000"),
+        ("discovery.endpoint_url", "'http://me:x@a:1'", "without a user name"),
+        ("discovery.interval_seconds", "0", "more than 0"),
+        ("discovery.timeout_seconds", "soon", "a number of seconds"),
+        ("discovery.confirm_seconds", "-1", "0 or more"),
+        ("router.cold_start.idle_seconds", "0", "more than 0"),
+        ("router.cold_start.connect_timeout_seconds", ".inf", "a finite number above 0"),
         ("discovery.name", "'a:b'", "no colon"),
         ("runtime.mode", "fleet", "fleet.backend"),
         ("runtime.mode", "sometimes", "auto, single_process, fleet or serverless"),
@@ -311,6 +324,43 @@ def test_replicas_and_gateways_are_two_fleets(tmp_path: Path) -> None:
     [problem] = problems(tmp_path, DISCOVERED.replace("kind: fleet", "kind: fleet, name: gateways"))
     assert problem.key == "discovery.name"
     assert "the gateways' own fleet" in problem.message
+
+
+CLOUDMAP = "discovery: {kind: cloudmap, namespace: streaming, service: replicas}\n"
+
+
+@pytest.mark.parametrize("text", [CLOUDMAP, "discovery: {kind: ecs, service: replicas}\n"])
+def test_where_aws_lists_replicas_none_need_be_configured(tmp_path: Path, text: str) -> None:
+    assert problems(tmp_path, text) == []
+    assert problems(tmp_path, GOOD + text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("discovery: {kind: cloudmap}\n", ["discovery.namespace", "discovery.service"]),
+        ("discovery: {kind: cloudmap, namespace: a}\n", ["discovery.service"]),
+        ("discovery: {kind: ecs}\n", ["discovery.service"]),
+    ],
+)
+def test_what_aws_is_asked_for_has_a_name(tmp_path: Path, text: str, missing: list[str]) -> None:
+    told = problems(tmp_path, text)
+    assert [problem.key for problem in told] == missing
+    assert all("is missing: discovery.kind" in problem.message for problem in told)
+
+
+def test_the_whole_list_is_not_asked_for_more_often_than_anything(tmp_path: Path) -> None:
+    text = CLOUDMAP.replace("}", ", interval_seconds: 60}")
+    [problem] = problems(tmp_path, text)
+    assert problem.key == "discovery.full_interval_seconds"
+    assert "at least discovery.interval_seconds (60), not 30" in problem.message
+
+
+def test_asking_aws_needs_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.settings.settings.find_spec", lambda name: None)
+    [problem] = problems(tmp_path, CLOUDMAP)
+    assert (problem.key, problem.source) == ("discovery.kind", "gateway.yaml:1")
+    assert "pip install 'streamhold[aws]'" in problem.message
 
 
 def test_a_redis_fleet_needs_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
