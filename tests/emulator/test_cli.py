@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from tests.emulator.sessions import session
+from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -240,3 +241,27 @@ async def test_the_media_are_those_asked_for(choice: str, is_video: bool) -> Non
         process.send_signal(signal.SIGTERM)
         ended(process)
     assert (media[4:8] == b"ftyp") is is_video
+
+
+# Announcing
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--announce-ttl", "3"], "emulator: --announce is missing: name the fleet's server with it\n"),
+        (["--announce", "http://me:hush@a"], "emulator: --announce: the fleet's url cannot be used"),
+        (
+            ["--announce", "redis://me:hush@127.0.0.1:{free}"],
+            "the fleet's store gave no usable",
+        ),
+        (["--announce", "redis://a", "--announce-fleet", "a:b"], "should have no colon"),
+    ],
+)
+def test_where_replicas_cannot_be_announced_it_does_not_start(words: list[str], said: str) -> None:
+    with emulator(*FREE, *(word.format(free=free_port()) for word in words)) as process:
+        code, _, err = ended(process)
+    assert code == 1
+    assert said in err
+    assert "hush" not in err
+    assert len(err.splitlines()) == 1
