@@ -24,6 +24,8 @@ from gateway.discovery.watch import Pace, ReplicaSource, ReplicaWatch
 from gateway.fleet.backend import FleetBackend
 from gateway.fleet.spec import FleetSpec
 from gateway.logs import log_line
+from gateway.metrics.measuring import Moment
+from gateway.metrics.reporter import EmfReporter
 from gateway.replicas.events import RegistryEvent, ReplicaRemoved, StatusChanged
 from gateway.replicas.model import ReplicaStatus
 from gateway.replicas.monitor import HealthMonitor
@@ -171,6 +173,21 @@ class Gateway:
         )
         return FleetSource(fleets.store(spec), pace)
 
+    def _emf_reporter(self) -> EmfReporter:
+        metrics = self.settings.metrics
+        return EmfReporter(
+            self._moment,
+            full_at_sessions=metrics.full_at_sessions or self.settings.admission.max_sessions,
+            interval_seconds=metrics.interval_seconds,
+            namespace=metrics.namespace,
+            service=metrics.service,
+        )
+
+    def _moment(self) -> Moment:
+        sessions = sum(replica.sessions for replica in self.registry.all())
+        seen = self.registry.candidates()
+        return Moment(seen, sessions, self.admission.waiting, self.roster.resumes)
+
     def _new_core(self) -> SessionCore:
         session = self.settings.session
         if session.protocol == "passthrough":
@@ -206,6 +223,8 @@ class Gateway:
             loops = [tasks.create_task(self.monitor.run()), tasks.create_task(self.admission.run())]
             if self.watch is not None:
                 loops.append(tasks.create_task(self.watch.run()))
+            if self.settings.metrics.emf:
+                loops.append(tasks.create_task(self._emf_reporter().run()))
             logger.info(
                 log_line(
                     "gateway_started",

@@ -97,6 +97,11 @@ class Bridge:
         """No replica serves the session at the moment."""
         return self._upstream is None
 
+    @property
+    def resumes(self) -> int:
+        """How often the session has gone on at another replica."""
+        return self._core.resumes
+
     def attach(self, upstream: Upstream, replica: str, name: str) -> None:
         """`upstream` serves the session from now on: what the core has kept is said to it, and it is heard.
 

@@ -25,6 +25,10 @@ class OpenSession(Protocol):
     def waiting(self) -> bool:
         """The client has been answered, and waits for a replica."""
 
+    @property
+    def resumes(self) -> int:
+        """How often it has gone on at another replica."""
+
     def fail(self, cause: SessionEnded) -> None:
         """End for `cause`; a no-op once it has ended."""
 
@@ -64,6 +68,14 @@ class Roster:
         self._empty = asyncio.Event()
         self._empty.set()
         self._hurried = asyncio.Event()
+        self._resumes_before = 0
+        """Of the sessions that have ended."""
+
+    @property
+    def resumes(self) -> int:
+        """How often sessions have gone on at another replica, since this gateway began."""
+        open_ones = (entry.session.resumes for entry in self._entries if entry.session is not None)
+        return self._resumes_before + sum(open_ones)
 
     def __len__(self) -> int:
         """Sessions that are open, being opened, or on their way out."""
@@ -79,6 +91,8 @@ class Roster:
             yield entry
         finally:
             self._entries.discard(entry)
+            if entry.session is not None:
+                self._resumes_before += entry.session.resumes
             if not self._entries:
                 self._empty.set()
 

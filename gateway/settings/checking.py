@@ -18,8 +18,7 @@ from gateway.settings.settings import Broken, Settings, broken_rules
 from gateway.settings.tree import REMOVED, Path, Tree, dotted, with_changes
 from gateway.settings.words import MOST_GUESSES, did_you_mean, in_words, listed, shown
 
-LATER_VALUES: Mapping[str, frozenset[str]] = {
-}
+LATER_VALUES: Mapping[str, frozenset[str]] = {}
 """Values that a later version knows, by their setting."""
 
 _NOT_YET = "is not available in this version"

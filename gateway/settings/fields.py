@@ -7,6 +7,7 @@ a setting that is silently without effect would be worse than an error.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Annotated, Any, ClassVar
@@ -112,6 +113,19 @@ def checked_affinity(value: str) -> str:
     return value
 
 
+def _cloudwatch_namespace(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._/#:-]{1,255}", value) or value.startswith("AWS/"):
+        raise ValueError(f"should be letters, digits and ._/#:- that do not begin with AWS/, not {value!r}")
+    return value
+
+
+def _cloudwatch_value(value: str) -> str:
+    usable = value.isascii() and value.isprintable() and value.strip() and not value.startswith(":")
+    if not usable or len(value) > 1024:
+        raise ValueError(f"should be printable ASCII that does not begin with a colon, not {value[:80]!r}")
+    return value
+
+
 def _token(value: SecretStr) -> SecretStr:
     secret = value.get_secret_value()
     if not secret or not secret.isascii() or not secret.isprintable() or " " in secret:
@@ -143,6 +157,8 @@ Share = Annotated[
 SessionPath = Annotated[str, AfterValidator(_session_path)]
 Origin = Annotated[str, AfterValidator(_origin)]
 Network = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network)]
+CloudWatchNamespace = Annotated[str, AfterValidator(_cloudwatch_namespace)]
+CloudWatchValue = Annotated[str, AfterValidator(_cloudwatch_value)]
 Token = Annotated[SecretStr, AfterValidator(_token)]
 
 

@@ -11,11 +11,14 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from gateway.metrics.names import NAMESPACE, SERVICE_NAME
 from gateway.replicas.config import HealthPolicy, JsonScalar, RouterConfig
 from gateway.replicas.endpoint import ReplicaEndpoint
 from gateway.replicas.outlier import OutlierPolicy
 from gateway.runtime import ConfiguredMode
 from gateway.settings.fields import (
+    CloudWatchNamespace,
+    CloudWatchValue,
     Count,
     Network,
     Number,
@@ -251,6 +254,23 @@ class DrainSettings(Section):
     spread_seconds: SecondsOrZero = 2.0
     """Sessions left at the deadline are closed over this long, so that their clients do not return at
     once.
+    """
+
+
+class MetricsSettings(Section):
+    """`metrics`: what the gateway measures of itself, for those who scale it or are woken by it."""
+
+    emf: bool = False
+    """A line for CloudWatch (EMF) on standard output each interval, by each server worker."""
+    interval_seconds: Seconds = 60.0
+    """From one line to the next. CloudWatch keeps one value a minute."""
+    namespace: CloudWatchNamespace = NAMESPACE
+    """What CloudWatch keeps them under."""
+    service: CloudWatchValue = SERVICE_NAME
+    """Their one dimension, `Service`: tells apart deployments that share a namespace."""
+    full_at_sessions: Count | None = None
+    """Sessions with which a worker counts as fully used (100 % of `SessionUtilisation`); null is
+    `admission.max_sessions`. Set it where that limit is for a whole fleet.
     """
 
 

@@ -29,6 +29,7 @@ from gateway.settings.sections import (
     ClientsSettings,
     DrainSettings,
     HealthCheckSettings,
+    MetricsSettings,
     OutlierSettings,
     ReplicaSettings,
     RouterSettings,
@@ -61,6 +62,7 @@ class Settings(BaseSettings):
     drain: DrainSettings = DrainSettings()
     fleet: FleetSettings = FleetSettings()
     discovery: DiscoverySettings = DiscoverySettings()
+    metrics: MetricsSettings = MetricsSettings()
     admin: AdminSettings = AdminSettings()
     clients: ClientsSettings = ClientsSettings()
 

@@ -21,6 +21,7 @@ class Session:
 
     def __init__(self, lingers_seconds: float = 0, *, waiting: bool = False) -> None:
         self.waiting = waiting
+        self.resumes = 0
         self.unhealthy_policies: list[UnhealthyPolicy] = []
         self.causes: list[SessionEnded] = []
         self.told_at: float | None = None
@@ -235,3 +236,19 @@ async def test_a_cancelled_drain_leaves_no_task() -> None:
         with pytest.raises(asyncio.CancelledError):
             await drain
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_resumes_of_open_sessions_and_of_those_that_have_ended_are_counted() -> None:
+    roster = Roster()
+    first, second = Session(), Session()
+    with roster.entry() as waiting, roster.entry() as longer:
+        with roster.entry() as entry:
+            entry.opened(first, has_replica=True)
+            longer.opened(second, has_replica=True)
+            first.resumes, second.resumes = 2, 1
+            assert roster.resumes == 3
+        assert roster.resumes == 3
+        second.resumes = 5
+        assert roster.resumes == 7
+        assert waiting.session is None
+    assert roster.resumes == 7
