@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -114,9 +115,7 @@ class ProcessBody:
             del self._answers[number]
 
     async def kill(self) -> None:
-        if self._process is not None and self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+        self._signal(signal.SIGKILL)
         await self._buried()
 
     async def stop(self) -> None:
@@ -147,8 +146,9 @@ class ProcessBody:
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.returncode is None:
+            # Not the process's own `send_signal`: that polls, and may take the exit status away from asyncio.
             with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(number)
+                os.kill(self._process.pid, number)
 
     async def _buried(self) -> None:
         """The process is gone and everything it said has been heard."""

@@ -155,8 +155,10 @@ class StartedGateway(Gateway):
     def signal(self, number: signal.Signals) -> None:
         """The process has the signal; after one of ENDING it may end without that being a failure."""
         self._signalled = self._signalled or number in ENDING
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(number)
+        # Not the process's own `send_signal`: that polls, and may take the exit status away from asyncio.
+        if self.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     @property
     def tail(self) -> str:
