@@ -1,8 +1,8 @@
 """The gateway under test: started for one scenario and stopped after it, or one that runs already.
 
 A started one is a process group of its own, without a shell in between. Its output is kept to its last part,
-and shown when it fails. However the scenario ends, it is stopped: SIGTERM to its process, and after a while
-SIGKILL to what is left of its group.
+and shown when it fails. However the scenario ends, it is stopped: SIGTERM to its process, and after that has
+ended, or after a while, SIGKILL to whatever it has started.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from emulator.running.kept import Kept, kept
+
 HOST = "127.0.0.1"
-LAUNCHER = Path(__file__).with_name("launcher.py")
 READY_PATH = "/readyz"
 START_SECONDS = 30.0
 """How long a gateway may take until it serves."""
@@ -35,10 +36,6 @@ ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)
 """Signals that are meant to end a gateway."""
 STOP_SECONDS = 15.0
 """From SIGTERM to SIGKILL."""
-KILL_SECONDS = 5.0
-OUTPUT_BYTES = 64 * 1024
-"""What is kept of its output: the end."""
-READ_BYTES = 65536
 SHOWN_LINES = 25
 OWN_VARIABLES = ("GATEWAY_", "GRANIAN_")
 """Of this process; a fresh gateway is told by the scenario alone."""
@@ -139,13 +136,16 @@ class Gateway:
 class StartedGateway(Gateway):
     """A process of ours."""
 
-    def __init__(self, port: int, command: Sequence[str], process: asyncio.subprocess.Process) -> None:
+    def __init__(self, port: int, command: Sequence[str], process: Kept) -> None:
         super().__init__(f"http://{HOST}:{port}")
-        self.pid = process.pid
         self._command = command
         self._process = process
-        self._output = bytearray()
         self._signalled = False
+
+    @property
+    def pid(self) -> int | None:
+        """Of its own process; None for a moment at the start."""
+        return self._process.pid
 
     @property
     def returncode(self) -> int | None:
@@ -155,52 +155,26 @@ class StartedGateway(Gateway):
     def signal(self, number: signal.Signals) -> None:
         """The process has the signal; after one of ENDING it may end without that being a failure."""
         self._signalled = self._signalled or number in ENDING
-        # Not the process's own `send_signal`: that polls, and may take the exit status away from asyncio.
-        if self.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, number)
+        self._process.signal(number)
 
     @property
     def tail(self) -> str:
         """The last lines that it wrote."""
-        return "\n".join(self._output.decode(errors="replace").splitlines()[-SHOWN_LINES:])
+        return "\n".join(self._process.output.decode(errors="replace").splitlines()[-SHOWN_LINES:])
 
     def check(self) -> None:
         if self.returncode is not None and not self._signalled:
             raise self.failure("ended by itself")
 
     async def until_ended(self) -> None:
-        """Return when the process is gone."""
-        await self._process.wait()
+        """Return when its own process is gone."""
+        await self._process.until_ended()
 
     def failure(self, what: str) -> GatewayFailed:
         status = "still running" if self.returncode is None else f"exit status {self.returncode}"
         head = f"the gateway {what} ({shlex.join(self._command)}: {status})"
         said = f"; its last lines:\n{self.tail}" if self.tail else ", without a word"
         return GatewayFailed(head + said)
-
-    async def listen(self) -> None:
-        """Keep the end of its output, until that ends."""
-        assert self._process.stdout is not None
-        while read := await self._process.stdout.read(READ_BYTES):
-            self._output += read
-            del self._output[:-OUTPUT_BYTES]
-
-    async def stop(self) -> None:
-        """No process of its group is left."""
-        try:
-            if self.returncode is None:
-                self.signal(signal.SIGTERM)
-                self.signal(signal.SIGCONT)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(STOP_SECONDS):
-                        await self._process.wait()
-        finally:
-            # Workers may outlive the process that was told to stop; the group's number stays theirs.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)
-        async with asyncio.timeout(KILL_SECONDS):
-            await self._process.wait()
 
 
 @asynccontextmanager
@@ -214,32 +188,12 @@ async def started(
 ) -> AsyncIterator[StartedGateway]:
     """A fresh gateway that serves, inside; nothing of it is left after. Raises GatewayFailed.
 
-    `tasks` has the one that listens to it.
+    `tasks` has those that listen to it.
     """
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-I",
-        "-S",
-        str(LAUNCHER),
-        str(os.getpid()),
-        *command,
-        env=dict(variables),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        # A terminal's Ctrl-C is for the runner, which stops what it started.
-        start_new_session=True,
-    )
-    gateway = StartedGateway(port, command, process)
-    listening = tasks.create_task(gateway.listen())
-    try:
+    async with kept(command, variables, tasks, grace_seconds=STOP_SECONDS) as process:
+        gateway = StartedGateway(port, command, process)
         await gateway.until_serving(patient=patient)
         yield gateway
-    finally:
-        try:
-            await gateway.stop()
-        finally:
-            listening.cancel()
 
 
 def _client() -> httpx.AsyncClient:

@@ -21,6 +21,8 @@ from tests.support.processes import BIN, ROOT, RunningProcess, clean_environment
 from tests.support.waiting import eventually
 
 GRANIAN = "granian gateway.app:app"
+WRAPPED = "sh -c 'setsid sleep 600 & granian gateway.app:app & wait'"
+"""A script that leaves its children behind; one of them has a session of its own, and the output open."""
 FAKE = f"{sys.executable} -m tests.support.fake_gateway"
 PASSES = """\
 replicas: {count: 2}
@@ -146,6 +148,7 @@ async def test_what_a_gateway_cannot_is_left_out(tmp_path: Path) -> None:
     [
         ("ends", PASSES, "cannot live like that"),
         ("dies", PASSES + "deadline: 20s\n", "gateway: ended with status 3"),
+        ("orphans", PASSES + "deadline: 20s\n", "gateway: ended with status 3"),
     ],
 )
 async def test_a_gateway_that_ends_fails_the_scenario(tmp_path: Path, how: str, text: str, said: str) -> None:
@@ -270,14 +273,13 @@ def _status(arguments: list[str]) -> int:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 async def test_whatever_ends_a_run_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
-    process = run(tmp_path, write(tmp_path, "long", LONG), "--start-gateway", GRANIAN)
+    process = run(tmp_path, write(tmp_path, "long", LONG), "--start-gateway", WRAPPED)
     try:
-        # The command, two replicas, and the gateway's main process with its worker.
-        await eventually(lambda: len(process.tree()) >= 5, "all is started")
+        # The command, two replicas, the keeper, the script, and below it the gateway's two and one more.
+        await eventually(lambda: len(process.tree()) >= 8, "all is started")
         everyone = process.tree()
-        await asyncio.sleep(0)
         process.send_signal(number, group=number == signal.SIGINT)
-        status = await process.wait(40)
+        status = await process.wait(12)
         if number == signal.SIGKILL:
             assert status == -signal.SIGKILL
         else:

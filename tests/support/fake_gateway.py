@@ -8,6 +8,8 @@ It answers every HTTP request with 200 and carries no session. HOW it misbehaves
 - `deaf`: SIGTERM does nothing to it.
 - `family`: it has a child in its process group that SIGTERM does nothing to.
 - `dies`: it serves, and ends with status 3 at the first upgrade.
+- `orphans`: as `dies`, with a child in a session of its own that keeps the output open and that SIGTERM does
+  nothing to.
 - `broken`: it answers /readyz with 503 for ever.
 """
 
@@ -28,7 +30,7 @@ class Answer(BaseHTTPRequestHandler):
     how = "well"
 
     def do_GET(self) -> None:
-        if self.headers.get("Upgrade") and self.how == "dies":
+        if self.headers.get("Upgrade") and self.how in ("dies", "orphans"):
             os._exit(3)
         body = b"{}"
         self.send_response(503 if self.how == "broken" else 200)
@@ -54,8 +56,8 @@ def main(how: str) -> int:
         time.sleep(600)
     if how == "deaf":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    if how == "family":
-        child = subprocess.Popen([sys.executable, "-c", DEAF_CHILD])
+    if how in ("family", "orphans"):
+        child = subprocess.Popen([sys.executable, "-c", DEAF_CHILD], start_new_session=how == "orphans")
         tell(f"child {child.pid}")
     Answer.how = how
     socketserver.TCPServer.allow_reuse_address = True

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -101,26 +102,41 @@ async def test_it_serves_inside_and_is_gone_after() -> None:
     async with running("well") as gateway:
         answer = await gateway.get("/status")
         assert answer is not None
+        assert gateway.pid is not None
         assert psutil.pid_exists(gateway.pid)
     assert gateway.returncode is not None
     assert not psutil.pid_exists(gateway.pid)
 
 
-@pytest.mark.parametrize("how", ["deaf", "family"])
+@pytest.mark.parametrize("how", ["deaf", "family", "orphans"])
 async def test_whoever_does_not_listen_is_gone_too(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateways, "STOP_SECONDS", 0.5)
     async with running(how) as gateway:
         everyone = [psutil.Process(gateway.pid), *psutil.Process(gateway.pid).children(recursive=True)]
-        assert len(everyone) == (2 if how == "family" else 1)
-        if how == "family":
+        assert len(everyone) == (1 if how == "deaf" else 2)
+        if how != "deaf":
             await eventually(lambda: re.search(r"child \d+", gateway.tail), "it has told of its child")
-    await eventually(lambda: not any(_lives(process) for process in everyone), "all of it are gone")
+    assert not any(_lives(process) for process in everyone)
+
+
+async def test_its_end_is_that_of_its_own_process() -> None:
+    """Whoever of its children still has its output open, and what it does to them."""
+    async with running("orphans") as gateway:
+        assert gateway.pid is not None
+        (child,) = psutil.Process(gateway.pid).children()
+        gateway.signal(signal.SIGKILL)
+        async with asyncio.timeout(20):
+            await gateway.until_ended()
+        assert gateway.returncode == -signal.SIGKILL
+        assert _lives(child)
+    assert not _lives(child)
 
 
 async def test_it_is_gone_when_the_work_inside_fails() -> None:
     with pytest.RaisesGroup(RuntimeError):
         async with running("well") as gateway:
             raise RuntimeError
+    assert gateway.pid is not None
     assert not psutil.pid_exists(gateway.pid)
 
 
