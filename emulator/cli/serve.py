@@ -10,11 +10,11 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from emulator import console
-from emulator.cli import announced, values
+from emulator.cli import announced, cloudmapped, values
 from emulator.cli.lifetime import ended_by_signals, say
 from emulator.cli.ports import PortOfAReplica, control_port
 from emulator.control.server import ControlServer
@@ -121,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--json", action="store_true", help="print one JSON line with all addresses instead of the text")
     add("--ready-file", type=Path, metavar="PATH", help="write the same JSON there once everything runs")
     announced.add_arguments(parser)
+    cloudmapped.add_arguments(parser)
     return parser
 
 
@@ -135,11 +136,15 @@ async def _serve(options: argparse.Namespace) -> int:
     stop = asyncio.Event()
     with _control_socket(port) as control_socket, ended_by_signals(stop):
         try:
-            async with farm, announced.announced(farm, options):
-                await _run(farm, ControlServer(farm, control_socket), stop, options)
+            async with (
+                farm,
+                announced.announced(farm, options),
+                cloudmapped.listed(farm, options, port) as environment,
+            ):
+                await _run(farm, ControlServer(farm, control_socket), stop, options, environment)
         except PortBusy as problem:
             raise BadCommand(f"{problem}: choose other ports with --port") from problem
-        except (TooFewFiles, announced.NotAnnounced) as problem:
+        except (TooFewFiles, announced.NotAnnounced, cloudmapped.NotListed) as problem:
             raise BadCommand(str(problem)) from problem
     return 0
 
@@ -205,13 +210,19 @@ def _check_ready_file(path: Path | None) -> None:
         raise BadCommand(f"{path} cannot be written: choose another place with --ready-file")
 
 
-async def _run(farm: Farm, control: ControlServer, stop: asyncio.Event, options: argparse.Namespace) -> None:
-    """The control API is served until `stop` is set."""
+async def _run(
+    farm: Farm,
+    control: ControlServer,
+    stop: asyncio.Event,
+    options: argparse.Namespace,
+    environment: Mapping[str, str],
+) -> None:
+    """The control API is served until `stop` is set. `environment` is what a gateway needs to find them."""
     async with asyncio.TaskGroup() as group:
         serving = group.create_task(control.run())
         async with asyncio.timeout(STARTUP_SECONDS):
             await control.wait_until_up()
-        _announce(farm, control.url, options)
+        _announce(farm, control.url, options, environment)
         showing = group.create_task(_show(farm, control.url, stop, options))
         waiting = group.create_task(stop.wait())
         await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -243,9 +254,12 @@ async def _show(farm: Farm, control_url: str, stop: asyncio.Event, options: argp
     unsubscribe()
 
 
-def _announce(farm: Farm, control_url: str, options: argparse.Namespace) -> None:
+def _announce(
+    farm: Farm, control_url: str, options: argparse.Namespace, environment: Mapping[str, str]
+) -> None:
     """People or programs know where everything is."""
-    addresses = json.dumps(console.addresses(farm, control_url))
+    known = console.addresses(farm, control_url)
+    addresses = json.dumps({**known, "environment": dict(environment)} if environment else known)
     if options.ready_file is not None:
         _write_whole(options.ready_file, addresses + "\n")
     if options.json:
@@ -253,6 +267,10 @@ def _announce(farm: Farm, control_url: str, options: argparse.Namespace) -> None
         return
     for line in console.banner(farm, control_url):
         say(line)
+    if environment:
+        say("listed in Cloud Map; a gateway finds them with")
+        for line in cloudmapped.exports(environment):
+            say(f"  {line}")
     say("ready")
 
 
