@@ -62,6 +62,10 @@ def comes_ahead(play: Play) -> Play:
     return play.passes(is_done(0), snapshot("x"))
 
 
+def handover(play: Play) -> Handover:
+    return play.core.handover
+
+
 PASSAGES: dict[str, tuple[Handover, Callable[[], Play]]] = {
     "before the stream starts": (
         "never",
@@ -116,14 +120,14 @@ PASSAGES: dict[str, tuple[Handover, Callable[[], Play]]] = {
 @pytest.mark.parametrize("passage", PASSAGES)
 def test_the_handover_of_a_session(passage: str) -> None:
     expected, play = PASSAGES[passage]
-    assert play().core.handover == expected
+    assert handover(play()) == expected
 
 
 def test_a_session_that_moved_keeps_what_its_client_was_shown() -> None:
     play = with_its_state().loses(Closed(1012, "restart"))
     play.attached(B, "b").expect(init_with("mine"))
     play.replica(GPU).expect(resumed(1, "b")).hides(START)
-    assert play.core.handover == "now"
+    assert handover(play) == "now"
 
 
 def test_a_segment_that_is_made_again_has_to_be_caught_up_with() -> None:
@@ -132,9 +136,9 @@ def test_a_segment_that_is_made_again_has_to_be_caught_up_with() -> None:
     play.attached(B, "b").expect(ToReplica(INIT))
     play.replica(GPU).expect(resumed(1, "b"), ToReplica(prompt("p")), ToReplica(SNAPSHOT))
     play.hides(START, begins(0))
-    assert play.core.handover == "later"
+    assert handover(play) == "later"
     play.hides(is_done(0)).passes(snapshot("x"))
-    assert play.core.handover == "now"
+    assert handover(play) == "now"
 
 
 def test_handing_back_says_so_in_band_and_by_the_close() -> None:
@@ -146,7 +150,7 @@ def test_handing_back_says_so_in_band_and_by_the_close() -> None:
     said = json.loads(told.event.data)
     assert (said["type"], said["retryable"]) == ("going_away", True)
     assert HANDED_BACK[1] == ToClient(Closed(1012, "rebalance_reconnect"))
-    assert play.core.handover == "never"
+    assert handover(play) == "never"
 
 
 @pytest.mark.parametrize("first", ["hello", '{"type":"segment_prompt_source","prompt":"p"}'])
