@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from emulator import console
-from emulator.cli import announced, cloudmapped, values
+from emulator.cli import announced, cloudmapped, hosts, values
 from emulator.cli.lifetime import ended_by_signals, say
 from emulator.cli.ports import PortOfAReplica, control_port
 from emulator.control.server import ControlServer
@@ -28,10 +28,9 @@ from emulator.live.terminal import is_wanted
 from emulator.media import MediaKind
 from emulator.media.choice import NoVideo, chosen
 from emulator.replica.port import bind
-from emulator.replica.spec import names_of, unknown_among
+from emulator.replica.spec import LOOPBACK, names_of, unknown_among
 from emulator.sentences import line_for
 
-HOST = "127.0.0.1"
 DEFAULT_PORT = 9101
 STARTUP_SECONDS = 10.0
 
@@ -65,6 +64,13 @@ def _parser() -> argparse.ArgumentParser:
         default=3,
         metavar="N",
         help="how many; they are called a, b, c ... (3)",
+    )
+    add(
+        "--host",
+        type=values.host,
+        default=LOOPBACK,
+        metavar="ADDRESS",
+        help="where the replicas listen; 0.0.0.0: on all addresses, as in a container (127.0.0.1)",
     )
     add(
         "--port",
@@ -133,8 +139,9 @@ async def _serve(options: argparse.Namespace) -> int:
         port = control_port(options.control_port, first=options.port, replicas=len(names))
     except PortOfAReplica as problem:
         raise BadCommand(str(problem)) from problem
+    _check_host(options.host)
     stop = asyncio.Event()
-    with _control_socket(port) as control_socket, ended_by_signals(stop):
+    with _control_socket(hosts.control_host(options.host), port) as control_socket, ended_by_signals(stop):
         try:
             async with (
                 farm,
@@ -165,7 +172,7 @@ def _farm(options: argparse.Namespace, names: list[str]) -> Farm:
     try:
         return Farm(
             names,
-            host=HOST,
+            host=options.host,
             port=options.port,
             capacity=options.capacity,
             seed=options.seed,
@@ -191,13 +198,26 @@ def _media(options: argparse.Namespace) -> MediaKind:
     return kind
 
 
-@contextlib.contextmanager
-def _control_socket(port: int) -> Iterator[socket.socket]:
+def _check_host(host: str) -> None:
+    """It is a place where this machine can listen, and people know who reaches it."""
     try:
-        bound = bind(HOST, port)
+        bind(host, 0).close()
+    except (OSError, UnicodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "is no name"
+        raise BadCommand(
+            f"--host {host}: {reason or problem}; name an address of this machine, or 0.0.0.0 for all of them"
+        ) from problem
+    if (warning := hosts.warning(host)) is not None:
+        print(f"emulator: warning: {warning}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _control_socket(host: str, port: int) -> Iterator[socket.socket]:
+    try:
+        bound = bind(host, port)
     except OSError as problem:
         reason = problem.strerror or str(problem)
-        text = f"port {port} of the control API cannot be opened on {HOST}: {reason}"
+        text = f"port {port} of the control API cannot be opened on {host}: {reason}"
         raise BadCommand(f"{text}: choose another with --control-port") from problem
     with bound:
         yield bound
