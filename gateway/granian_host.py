@@ -62,14 +62,18 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
 
 
-class Drainable(Protocol):
-    """What a termination signal acts on."""
+class Hosted(Protocol):
+    """What a termination signal acts on, and what may refuse to start."""
 
     async def drain(self) -> None:
         """Return once no session is left."""
 
     def hurry(self) -> None:
         """Have a `drain` that is under way end its sessions now."""
+
+    @property
+    def refusal(self) -> str | None:
+        """Why the lifespan did not begin, in a line for whoever started it; None for a defect, too."""
 
 
 class HostedApp:
@@ -79,8 +83,11 @@ class HostedApp:
     runs there.
     """
 
-    def __init__(self, app: ASGIApp, drainable: Drainable) -> None:
+    def __init__(self, app: ASGIApp, gateway: Hosted, *, in_fleet: bool = False) -> None:
         self._app = app
+        self._gateway = gateway
+        self.in_fleet = in_fleet
+        """Its workers know of each other."""
         self._lifespan: Any = None
         self.sends_keep_order = False
         """Whether this worker's sends leave in the order of their calls; not unless it is known."""
@@ -88,12 +95,34 @@ class HostedApp:
         worker = sys.modules.get("granian.server.mp")
         if worker is not None:
             self._missing = _serve_asgi_for_rsgi(worker, self)
-            _drain_on_signals(drainable)
+            _drain_on_signals(gateway)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "websocket":
-            scope[WIRE] = Wire(receive, send, self.sends_keep_order)
-        await self._app(scope, receive, send)
+        match scope["type"]:
+            case "websocket":
+                scope[WIRE] = Wire(receive, send, self.sends_keep_order)
+                await self._app(scope, receive, send)
+            case "lifespan":
+                await self._live(scope, receive, send)
+            case _:
+                await self._app(scope, receive, send)
+
+    async def _live(self, scope: Any, receive: Any, send: Any) -> None:
+        """The lifespan. A start that is refused is told in a line, where the framework sends its traceback
+        and Granian prints that of the exception.
+        """
+
+        async def tell(message: Any) -> None:
+            if message["type"] == "lifespan.startup.failed" and self._gateway.refusal is not None:
+                _tell(self._gateway.refusal)
+                message = {"type": message["type"], "message": ""}
+            await send(message)
+
+        try:
+            await self._app(scope, receive, tell)
+        except Exception:
+            if self._gateway.refusal is None:
+                raise
 
     async def __rsgi__(self, scope: Any, proto: Any) -> None:
         raise RuntimeRefused(unsupported("the worker was not switched to ASGI"))
@@ -103,7 +132,7 @@ class HostedApp:
             _exit(unsupported(self._missing))
         from granian.asgi import LifespanProtocol
 
-        self._lifespan = LifespanProtocol(self._app)  # type: ignore[no-untyped-call]
+        self._lifespan = LifespanProtocol(self)  # type: ignore[no-untyped-call]
         loop.run_until_complete(self._lifespan.startup())
         if self._lifespan.interrupt:
             raise SystemExit(1)
@@ -120,9 +149,26 @@ def unsupported(detail: str) -> str:
     )
 
 
-def _exit(line: str) -> NoReturn:
+def _tell(line: str) -> None:
     print(f"gateway: {line}", file=sys.stderr, flush=True)  # noqa: T201  # before any log may be set up
+
+
+def _exit(line: str) -> NoReturn:
+    _tell(line)
     raise SystemExit(1)
+
+
+def worker_number() -> int:
+    """The number of this process among its server's workers, from 1; kept when Granian replaces it.
+
+    Only the frame that loads the application knows it: 1 where there is none.
+    """
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "granian.server.mp" and "worker_id" in frame.f_locals:
+            return int(frame.f_locals["worker_id"])
+        frame = frame.f_back  # type: ignore[assignment]
+    return 1
 
 
 def _serve_asgi_for_rsgi(worker: ModuleType, app: HostedApp) -> str | None:
@@ -136,7 +182,8 @@ def _serve_asgi_for_rsgi(worker: ModuleType, app: HostedApp) -> str | None:
         return asgi_wrap(app, {}, {}, access_log_format)
 
     def counted_worker(worker_id: int, *args: Any) -> Any:
-        _tell_of_many_workers(worker_id)
+        if not app.in_fleet:
+            _tell_of_many_workers(worker_id)
         return _SeenWorker(asgi_worker(worker_id, *args), app)
 
     worker.RSGIWorker = counted_worker  # type: ignore[attr-defined]
@@ -162,7 +209,7 @@ def _tell_of_many_workers(worker_id: int) -> None:
         logger.warning(log_line("several_workers", message=message))
 
 
-def _drain_on_signals(drainable: Drainable) -> None:
+def _drain_on_signals(drainable: Hosted) -> None:
     from granian import _signals
 
     if not hasattr(_signals, "set_loop_signals"):
@@ -210,9 +257,7 @@ class SignalledDrain:
     """The first signal starts the drain, whose end stops the worker. A later one hurries it, a third stops
     at once."""
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, drainable: Drainable, stop: Callable[[], None]
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, drainable: Hosted, stop: Callable[[], None]) -> None:
         self._loop = loop
         self._drainable = drainable
         self._stop = stop
@@ -250,8 +295,9 @@ def hosted(settings: Settings, runtime: Resolved) -> HostedApp:
     configure()
     for warning in runtime.warnings:
         logger.warning(log_line("runtime_doubtful", mode=runtime.mode.value, message=warning))
-    gateway = Gateway(settings)
-    return HostedApp(NoSessionHere(gateway.app, settings.session.paths), gateway)
+    gateway = Gateway(settings, worker=worker_number())
+    app = NoSessionHere(gateway.app, settings.session.paths)
+    return HostedApp(app, gateway, in_fleet=settings.joins_fleet)
 
 
 def serve(settings: Settings, runtime: Resolved, *, workers: int = 1) -> None:

@@ -21,8 +21,10 @@ from gateway.discovery.aws import AwsClient, AwsPlace
 from gateway.discovery.belief import Patience
 from gateway.discovery.fleet import FleetSource
 from gateway.discovery.watch import Pace, ReplicaSource, ReplicaWatch
+from gateway.errors import FleetRefused, FleetUnavailable
 from gateway.fleet.backend import FleetBackend
 from gateway.fleet.spec import FleetSpec
+from gateway.in_fleet import InFleet
 from gateway.logs import log_line
 from gateway.metrics.measuring import Moment
 from gateway.metrics.reporter import EmfReporter
@@ -56,8 +58,13 @@ class Gateway:
     lifespan it still answers, with every replica unknown, and refuses sessions in band.
     """
 
-    def __init__(self, settings: Settings, *, registry: ReplicaRegistry | None = None) -> None:
+    def __init__(
+        self, settings: Settings, *, registry: ReplicaRegistry | None = None, worker: int = 1
+    ) -> None:
+        """`worker` is the number of this process among those of one server."""
         self.settings = settings
+        self.refusal: str | None = None
+        """Why the lifespan did not begin, where that is the surroundings' fault and no defect."""
         self.registry = registry or ReplicaRegistry(
             settings.router.endpoints(),
             slow_start_seconds=settings.selection.slow_start_seconds,
@@ -78,6 +85,7 @@ class Gateway:
         sleep_after = settings.router.cold_start.idle_seconds
         self.monitor = HealthMonitor(self.registry, policy, self._probe, sleep_after_seconds=sleep_after)
         self.fleets = _fleets(settings.fleet)
+        self.in_fleet = self._in_fleet(worker)
         self._aws = _aws(settings.discovery)
         self.watch = self._replica_watch()
         self.app = Litestar(
@@ -91,6 +99,7 @@ class Gateway:
                 "monitor": Provide(lambda: self.monitor, sync_to_thread=False),
                 "settings": Provide(lambda: self.settings, sync_to_thread=False),
                 "readiness": Provide(lambda: self.roster, sync_to_thread=False),
+                "fleet": Provide(lambda: self.in_fleet, sync_to_thread=False),
             },
             lifespan=[self._lifespan],
             openapi_config=OpenAPIConfig(
@@ -105,6 +114,8 @@ class Gateway:
     async def drain(self) -> None:
         """Return once no session is left, at the latest soon after the drain's deadline."""
         drain = self.settings.drain
+        if self.in_fleet is not None:
+            self.in_fleet.say_soon()  # by then the roster has begun
         await self.roster.drain(timeout_seconds=drain.timeout_seconds, spread_seconds=drain.spread_seconds)
 
     def hurry(self) -> None:
@@ -149,6 +160,20 @@ class Gateway:
             tokens=[token.get_secret_value() for token in clients.tokens],
             allowed_origins=clients.allowed_origins,
             proxies=clients.trusted_proxies,
+        )
+
+    def _in_fleet(self, worker: int) -> InFleet | None:
+        """This gateway's part in a fleet; None where it is in none."""
+        if self.fleets is None or not self.settings.joins_fleet:
+            return None
+        return InFleet(
+            self.settings.fleet,
+            self.fleets.store,
+            registry=self.registry,
+            admission=self.admission,
+            roster=self.roster,
+            monitor=self.monitor,
+            worker=worker,
         )
 
     def _replica_watch(self) -> ReplicaWatch | None:
@@ -214,6 +239,8 @@ class Gateway:
                 await opened.enter_async_context(self.fleets)
             if self._aws is not None:
                 await opened.enter_async_context(self._aws)
+            if self.in_fleet is not None:
+                await self._join(opened, self.in_fleet)
             await opened.enter_async_context(self._probe)
             tasks = await opened.enter_async_context(asyncio.TaskGroup())
             opened.callback(self.registry.subscribe(self._heard))
@@ -223,6 +250,8 @@ class Gateway:
             loops = [tasks.create_task(self.monitor.run()), tasks.create_task(self.admission.run())]
             if self.watch is not None:
                 loops.append(tasks.create_task(self.watch.run()))
+            if self.in_fleet is not None:
+                loops.append(tasks.create_task(self.in_fleet.run()))
             if self.settings.metrics.emf:
                 loops.append(tasks.create_task(self._emf_reporter().run()))
             logger.info(
@@ -238,6 +267,14 @@ class Gateway:
             finally:
                 for loop in loops:
                     loop.cancel()
+
+    async def _join(self, opened: AsyncExitStack, in_fleet: InFleet) -> None:
+        """Afterwards the fleet has this gateway, until `opened` ends."""
+        try:
+            await opened.enter_async_context(in_fleet.joined())
+        except (FleetUnavailable, FleetRefused) as error:
+            self.refusal = f"the fleet at fleet.url cannot be joined: {error}"
+            raise
 
 
 def _fleets(fleet: FleetSettings) -> FleetBackend | None:

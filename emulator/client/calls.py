@@ -91,9 +91,7 @@ def command(name: str, verb: str, **body: float | None) -> Call[ReplicaStatus]:
     return Call("POST", _of(name, verb), ReplicaStatus, body=body)
 
 
-def add(
-    name: str | None, *, port: int, capacity: int | None, warming_seconds: float
-) -> Call[ReplicaStatus]:
+def add(name: str | None, *, port: int, capacity: int | None, warming_seconds: float) -> Call[ReplicaStatus]:
     body = {"name": name, "port": port, "capacity": capacity, "warming_seconds": warming_seconds}
     return Call("POST", "/replicas", ReplicaStatus, body=body)
 

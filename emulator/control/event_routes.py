@@ -182,9 +182,7 @@ async def _pause_while_there(receive: Receive, waiter: Waiter, seconds: float) -
 
 
 def _page(log: EventLog, after: int, wanted: Wanted, limit: int) -> EventPage:
-    page = log.page(
-        after, replica=wanted.replica, kinds=wanted.kinds, session=wanted.session, limit=limit
-    )
+    page = log.page(after, replica=wanted.replica, kinds=wanted.kinds, session=wanted.session, limit=limit)
     return EventPage(list(page.events), page.last, page.dropped)
 
 

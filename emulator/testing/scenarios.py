@@ -100,5 +100,3 @@ def _in_a_thread(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
                 # Its loop is closed when it has ended meanwhile.
                 with contextlib.suppress(RuntimeError):
                     loop.call_soon_threadsafe(task.cancel)
-
-

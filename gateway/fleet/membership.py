@@ -40,6 +40,8 @@ EARLIEST_SECONDS = 0.25
 class FleetStatus:
     """What a membership shows of itself."""
 
+    fleet: str
+    """What the fleet is called."""
     member_id: str
     """Who it is in the fleet."""
     age_seconds: float
@@ -118,6 +120,7 @@ class FleetMembership:
         """What there is to show, now."""
         sighting = self.sighting
         return FleetStatus(
+            self.spec.name,
             self.id,
             self._age_seconds(),
             sighting.view.hash,
@@ -227,14 +230,11 @@ class FleetMembership:
     async def _try_to_beat(self) -> None:
         """Afterwards the view is new, or the failure has been told."""
         try:
-            answer = await self._beat(self._state(), self._report())
+            self._answered(await self._beat(self._state(), self._report()))
         except (FleetUnavailable, FleetRefused) as error:
             self._failed(str(error))
-            return
-        except Exception as error:  # noqa: BLE001 - a report is foreign code; its defect must not end the member
+        except Exception as error:  # noqa: BLE001 - reports and listeners are foreign: none may end the member
             self._failed(f"{type(error).__name__}: {error}", error)
-            return
-        self._answered(answer)
 
     async def _beat(self, state: MemberState, report: Report, ttl: timedelta | None = None) -> Answer:
         """One answered beat. Raises FleetUnavailable when none came in time."""

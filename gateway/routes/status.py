@@ -4,13 +4,17 @@ pages."""
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 from litestar import Controller, route
 from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 
+from gateway.fleet.counts import waiting_in
+from gateway.fleet.member import number_in
+from gateway.fleet.membership import FleetStatus
+from gateway.fleet.view import LOAD
 from gateway.replicas.model import Candidate, Replica
 from gateway.replicas.registry import ReplicaRegistry
 from gateway.routes.health import ASKED_WITH, NOT_CACHED, Readiness
@@ -55,6 +59,41 @@ class ReplicaReport(msgspec.Struct, frozen=True):
     """
 
 
+class FleetMemberReport(msgspec.Struct, frozen=True):
+    """One member of the gateways' fleet, as the store had it."""
+
+    id: str
+    state: Literal["starting", "serving", "draining"]
+    since: float
+    """When it joined: seconds since the epoch, by the store's clock, as `at`."""
+    load: float | None
+    """Its sessions, as it said last; null where it does not say."""
+    waiting: int
+    """Its clients that waited for a place then."""
+
+
+class FleetReport(msgspec.Struct, frozen=True):
+    """The gateways' fleet, as this gateway saw it last."""
+
+    name: str
+    member: str
+    """Which of the members this gateway is."""
+    at: float
+    """When the view was read: seconds since the epoch, by the store's clock."""
+    age_seconds: float
+    """How old the view is by now, by this gateway's own clock."""
+    hash: str
+    """The same for gateways that see the same members in the same states."""
+    failing: str | None
+    """Why the last beat was not answered; null where it was."""
+    failed_beats: int
+    """Beats in a row without an answer."""
+    id_shared: bool
+    """A second live process beats under the same id."""
+    members: list[FleetMemberReport]
+    """In the order of their ids."""
+
+
 class GatewayReport(msgspec.Struct, frozen=True):
     """The gateway and its replicas."""
 
@@ -64,6 +103,16 @@ class GatewayReport(msgspec.Struct, frozen=True):
     sessions: int
     """Sessions on replicas, pending ones included."""
     replicas: list[ReplicaReport]
+    fleet: FleetReport | None
+    """null where this gateway is in no fleet, or has not joined it yet."""
+
+
+class Fleet(Protocol):
+    """The gateway's part in a fleet."""
+
+    def status(self) -> FleetStatus | None:
+        """What was seen last; None before it has joined."""
+        ...
 
 
 class ReplicaSessions(msgspec.Struct, frozen=True):
@@ -106,6 +155,33 @@ def _report(replica: Replica, now: Candidate) -> ReplicaReport:
     )
 
 
+def _fleet_report(fleet: Fleet | None) -> FleetReport | None:
+    seen = fleet.status() if fleet is not None else None
+    if seen is None:
+        return None
+    view = seen.sighting.view
+    return FleetReport(
+        name=seen.fleet,
+        member=seen.member_id,
+        at=view.at.timestamp(),
+        age_seconds=round(seen.age_seconds, 3),
+        hash=seen.hash,
+        failing=seen.failing,
+        failed_beats=seen.failed_beats,
+        id_shared=seen.id_shared,
+        members=[
+            FleetMemberReport(
+                id=member.id,
+                state=member.state.value,
+                since=member.since.timestamp(),
+                load=number_in(member.report, LOAD),
+                waiting=waiting_in(member.report),
+            )
+            for member in view.members
+        ],
+    )
+
+
 class StatusController(Controller):
     """Asked by people, dashboards and monitor pages."""
 
@@ -116,14 +192,16 @@ class StatusController(Controller):
         self,
         registry: NamedDependency[SkipValidation[ReplicaRegistry]],
         readiness: NamedDependency[SkipValidation[Readiness]],
+        fleet: NamedDependency[SkipValidation[Fleet | None]],
     ) -> GatewayReport:
-        """Every replica in order, unknown ones included; always 200."""
+        """Every replica in order, unknown ones included, and the gateways' fleet; always 200."""
         replicas = registry.all()
         return GatewayReport(
             version=VERSION,
             draining=readiness.draining,
             sessions=sum(replica.sessions for replica in replicas),
             replicas=[_report(replica, registry.snapshot(replica)) for replica in replicas],
+            fleet=_fleet_report(fleet),
         )
 
     @route("/router/replicas/sessions", http_method=ASKED_WITH, cache_control=NOT_CACHED)

@@ -10,7 +10,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
-from gateway.fleet.spec import Cadence, checked_name
+from gateway.fleet.member import checked_id
+from gateway.fleet.spec import Cadence, FleetSpec, checked_name
 from gateway.settings.fields import Seconds, SecondsOrZero, Section, finite, no_boolean
 
 SCHEMES = ("redis", "rediss", "unix")
@@ -70,6 +71,7 @@ def _fleet_url(value: SecretStr) -> SecretStr:
 FleetUrl = Annotated[SecretStr, AfterValidator(_fleet_url)]
 FleetName = Annotated[str, AfterValidator(partial(checked_name, what="a fleet's name", colon=False))]
 Namespace = Annotated[str, AfterValidator(partial(checked_name, what="a fleet's namespace"))]
+MemberId = Annotated[str, AfterValidator(checked_id)]
 FleetSeconds = Annotated[
     float, BeforeValidator(no_boolean), finite("above 0"), Field(gt=0, le=LONGEST_SECONDS)
 ]
@@ -77,18 +79,17 @@ EndpointUrl = Annotated[str, AfterValidator(_endpoint_url)]
 AwsName = Annotated[str, AfterValidator(_aws_name)]
 Region = Annotated[str, AfterValidator(_region)]
 Port = Annotated[int, BeforeValidator(no_boolean), Field(ge=1, le=65535)]
+ReportBytes = Annotated[int, BeforeValidator(no_boolean), Field(ge=256)]
 
 
 class FleetSettings(Section):
-    """`fleet`: where replicas announce themselves, and gateways read of them (`discovery.kind: fleet`)."""
+    """`fleet`: the gateways that divide the replicas among them, and where they and the replicas meet."""
 
-    later = frozenset(
-        {"on_stop", "linger_for_seconds", "member_id", "report_max_bytes", "shed", "shed_tolerance"}
-    )
+    later = frozenset({"shed", "shed_tolerance"})
 
     backend: Literal["none", "memory", "redis"] = "none"
-    """Where that is: `redis` is Redis or Valkey at `fleet.url`; `memory` is this process alone, to try it
-    out.
+    """Where they meet: `redis` is Redis or Valkey at `fleet.url`; `memory` is a fleet of this process alone,
+    to try it out. `none` leaves each gateway by itself.
     """
     url: FleetUrl | None = None
     """The server of the `redis` backend, as in redis://HOST:6379/0; rediss:// is TLS. Never shown: it may
@@ -97,19 +98,38 @@ class FleetSettings(Section):
     cluster: bool = False
     """The server is a Redis or Valkey cluster."""
     name: FleetName = "gateways"
-    """Kept for the gateways' own fleet; `discovery.name` has to be another one."""
+    """What this fleet is called: gateways with the same replicas belong to the same one."""
     namespace: Namespace = "streamhold"
     """First part of the fleet's keys: tells apart what shares a server."""
     ttl_seconds: FleetSeconds = 10.0
     """A member of which nothing was heard for this long is gone; the same for all of a fleet."""
     every_seconds: FleetSeconds = 3.0
     """From one answer of the server to the next question; below half of `fleet.ttl_seconds`."""
+    on_stop: Literal["leave", "linger"] = "leave"
+    """A gateway that stops takes its entry with it (`leave`), or leaves a draining one behind (`linger`)."""
+    linger_for_seconds: FleetSeconds | None = None
+    """How long that one stays; null is `fleet.ttl_seconds`."""
+    member_id: MemberId | None = None
+    """A name that stays over restarts, for one gateway alone; its second server worker is NAME:2, and so on.
+    null is host:pid:nonce.
+    """
+    report_max_bytes: ReportBytes = 4096
+    """What a gateway tells in each beat: some 25 bytes for each replica on which it has sessions."""
     settle_seconds: SecondsOrZero = 30.0
     """Where more than half of the replicas vanish at once, they are believed gone after this long."""
 
+    def spec(self) -> FleetSpec:
+        """The gateways' fleet."""
+        return FleetSpec(self.name, timedelta(seconds=self.ttl_seconds), self.report_max_bytes)
+
     def cadence(self) -> Cadence:
-        """How often the fleet is asked, and how long that may take."""
-        return Cadence(every=timedelta(seconds=self.every_seconds))
+        """How a gateway beats in it, and how often any fleet is asked."""
+        linger_for = self.linger_for_seconds
+        return Cadence(
+            every=timedelta(seconds=self.every_seconds),
+            on_stop=self.on_stop,
+            linger_for=timedelta(seconds=linger_for) if linger_for is not None else None,
+        )
 
 
 class DiscoverySettings(Section):

@@ -28,6 +28,7 @@ from gateway.granian_host import (
     SIGNALS,
     HostedApp,
     SignalledDrain,
+    worker_number,
 )
 from gateway.replicas.config import RouterConfig
 from gateway.replicas.endpoint import ReplicaEndpoint
@@ -147,8 +148,11 @@ def test_the_main_process_has_what_a_second_signal_needs() -> None:
 class Gateway:
     """An ASGI application with a lifespan, and its drain."""
 
-    def __init__(self, *, startup_fails: bool = False, drain_fails: bool = False) -> None:
+    def __init__(
+        self, *, startup_fails: bool = False, drain_fails: bool = False, refusal: str | None = None
+    ) -> None:
         self.calls: list[str] = []
+        self.refusal = refusal
         self.drained = asyncio.Event()
         self._startup_fails = startup_fails
         self._drain_fails = drain_fails
@@ -161,6 +165,9 @@ class Gateway:
             message = (await receive())["type"]
             self.calls.append(message)
             failed = self._startup_fails and message == "lifespan.startup"
+            if failed and self.refusal is not None:
+                await send({"type": f"{message}.failed", "message": "Traceback (most recent call last)"})
+                raise ConnectionError
             await send({"type": f"{message}.failed" if failed else f"{message}.complete"})
             if failed or message == "lifespan.shutdown":
                 return
@@ -302,6 +309,36 @@ def test_several_workers_are_told_that_limits_are_theirs(
     for worker_id in (1, 2, 3):
         worker.RSGIWorker(worker_id)
     assert [record.getMessage().split(" ")[0] for record in caplog.records] == ["several_workers"]
+
+
+def test_workers_of_a_fleet_know_of_each_other(
+    worker: ModuleType, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("streamhold"), "propagate", True)
+    HostedApp(Gateway(), Gateway(), in_fleet=True)
+    worker.RSGIWorker(2)
+    assert caplog.records == []
+
+
+def test_a_start_that_is_refused_is_told_in_one_line(
+    worker: ModuleType, loop: asyncio.AbstractEventLoop, capfd: pytest.CaptureFixture[str]
+) -> None:
+    gateway = Gateway(startup_fails=True, refusal="no fleet")
+    _, init, _ = rsgi._callbacks_from_target(hosted_in_worker(gateway))
+    with pytest.raises(SystemExit) as ended:
+        init(loop)
+    assert ended.value.code == 1
+    assert capfd.readouterr().err == "gateway: no fleet\n"
+
+
+def test_the_frame_that_loads_the_application_knows_the_workers_number(worker: ModuleType) -> None:
+    assert worker_number() == 1
+    code = "def wrapped(worker_id, load):\n    return load()"
+    exec(code, worker.__dict__)
+    assert worker.wrapped(3, worker_number) == 3
+    source = inspect.getsource(mp.WorkerProcess.wrap_target)
+    assert "worker_id,\n" in source
+    assert "callback_loader()" in source
 
 
 def test_granian_finds_the_lifespan_and_runs_it(worker: ModuleType, loop: asyncio.AbstractEventLoop) -> None:

@@ -73,9 +73,9 @@ async def test_every_operation_has_an_id_a_tag_and_a_word(described: dict[str, A
         assert operation["operationId"].isidentifier(), name
         assert operation["tags"], name
         assert operation["description"], name
-        assert (
-            operation["responses"]["403"]["content"]["application/json"]["schema"]
-        ) == {"$ref": "#/components/schemas/Problem"}, name
+        assert (operation["responses"]["403"]["content"]["application/json"]["schema"]) == {
+            "$ref": "#/components/schemas/Problem"
+        }, name
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

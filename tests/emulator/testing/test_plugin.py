@@ -167,7 +167,9 @@ def test_right(farm): pass
     "options", [[], ["-n", "2"], ["-p", "no:asyncio"]], ids=["alone", "xdist", "no asyncio"]
 )
 def test_a_failed_test_shows_seed_and_timeline(outside: Outside, tmp_path: Path, options: list[str]) -> None:
-    tests = CLIENT + """
+    tests = (
+        CLIENT
+        + """
 @pytest.mark.farm(seed=41)
 def test_fails(farm):
     segment(farm.replica("a").ws_url + "?token=secret")
@@ -177,6 +179,7 @@ def test_fails(farm):
 def test_passes(farm):
     pass
 """
+    )
     ran = outside.pytest(tmp_path, tests, *options)
     assert (ran.status, passed(ran.said)) == (1, 1), ran.said
     assert "- farm: seed -" in ran.said

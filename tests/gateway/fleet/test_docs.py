@@ -37,7 +37,7 @@ def test_the_rights_listed_are_those_that_the_scripts_need() -> None:
 
 
 def test_every_line_that_a_member_logs_is_explained() -> None:
-    source = (ROOT / "gateway" / "fleet" / "telling.py").read_text()
+    source = "".join((ROOT / "gateway" / name).read_text() for name in ("fleet/telling.py", "in_fleet.py"))
     events = set(re.findall(r'"(fleet_\w+)"', source))
     assert events == set(re.findall(r"^\| `(fleet_\w+)` \|", PAGE, re.MULTILINE))
 
