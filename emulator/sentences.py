@@ -20,8 +20,6 @@ _SENTENCES: Mapping[str, str] = {
     "session_opened": "opened",
     "session_rejected": "rejected, all {capacity} places are taken",
     "session_closed": "closed, code {code}",
-    "listed": "in Cloud Map as {id}, {health}",
-    "unlisted": "in Cloud Map no longer as {id}",
 }
 
 

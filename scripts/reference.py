@@ -91,7 +91,8 @@ def modules_table(package: str) -> str:
 def layers_text() -> str:
     """The order of the gateway's parts, from the contract that holds them to it."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    ordered = [contract for contract in contracts if contract["type"] == "layers"]
+    (layers,) = [contract["layers"] for contract in ordered if contract["containers"] == ["gateway"]]
     return "```text\n" + "\n".join(layers) + "\n```\n"
 
 
@@ -133,6 +134,7 @@ PIECES: dict[str, tuple[str, Callable[[], str]]] = {
     "layers": ("architecture.md", layers_text),
     "modules of gateway": ("architecture.md", partial(modules_table, "gateway")),
     "modules of emulator": ("architecture.md", partial(modules_table, "emulator")),
+    "modules of infra": ("architecture.md", partial(modules_table, "infra")),
 }
 """By the name in the comments: the file, and what stands there."""
 

@@ -50,7 +50,7 @@ def test_what_is_made_from_the_code_is_up_to_date(name: str) -> None:
     assert text == placed(text, name, make()), "python -m scripts.reference makes it anew"
 
 
-@pytest.mark.parametrize("package", ["gateway", "emulator"])
+@pytest.mark.parametrize("package", ["gateway", "emulator", "infra"])
 def test_every_module_has_its_line_on_the_architecture_page(package: str) -> None:
     page = (DOCS / "architecture.md").read_text()
     for path in (ROOT / package).rglob("*.py"):

@@ -18,6 +18,9 @@ FORBIDDEN = {
         "import gateway.errors",
         "two independent readings",
     ),
+    "infra imports gateway": ("infra/words.py", "import gateway.errors", "stands apart from what it deploys"),
+    "gateway imports infra": ("gateway/clock.py", "import infra.words", "stands apart from what it deploys"),
+    "infra's pure files import AWS": ("infra/stack.py", "import boto3", "stay pure"),
     "a lower layer imports a higher": ("gateway/replicas/model.py", "import gateway.selection", "one way"),
     "settings import what runs": (
         "gateway/settings/sections.py",
@@ -40,7 +43,7 @@ FORBIDDEN = {
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what the contracts read, to spoil."""
     copy = tmp_path_factory.mktemp("contracts")
-    for package in ("gateway", "emulator"):
+    for package in ("gateway", "emulator", "infra"):
         shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", copy)
     return copy
@@ -83,7 +86,7 @@ def test_a_file_that_calls_itself_pure_is_held_to_it() -> None:
     (held,) = [contract["source_modules"] for contract in contracts if "stay pure" in contract["name"]]
     claimed = {
         ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for package in ("gateway", "emulator")
+        for package in ("gateway", "emulator", "infra")
         for file in (ROOT / package).rglob("*.py")
         if file.read_text().startswith('"""PURE.')
     }

@@ -1,0 +1,211 @@
+"""The one door to AWS: calls by boto3, and in our words what went wrong with them.
+
+Throttling, lost connections and AWS's own faults are tried again by boto3, with waits that grow and are drawn
+at random. Every call is one that may arrive twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from infra.errors import (
+    Absent,
+    AwsError,
+    Credentials,
+    Denied,
+    InfraError,
+    Refused,
+    Throttled,
+    Unchanged,
+    Unreachable,
+)
+from infra.words import safe
+
+ATTEMPTS = 6
+CONNECT_SECONDS = 5
+READ_SECONDS = 30
+THROTTLED = frozenset(
+    {
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingException",
+        "ThrottledException",
+        "TooManyRequestsException",
+    }
+)
+UNKNOWN_CREDENTIALS = frozenset(
+    {
+        "AuthFailure",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "IncompleteSignature",
+        "InvalidClientTokenId",
+        "InvalidSignatureException",
+        "MissingAuthenticationToken",
+        "MissingAuthenticationTokenException",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    }
+)
+DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
+ABSENT = frozenset(
+    {
+        "ChangeSetNotFound",
+        "ClusterNotFoundException",
+        "ServiceNotFoundException",
+        "StackNotFoundException",
+        "TargetGroupNotFound",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where AWS is."""
+
+    region: str | None = None
+    """None is what AWS_REGION or boto3's configuration says."""
+    endpoint_url: str | None = None
+    """Something else that speaks AWS's API; None is AWS itself."""
+
+
+class Aws:
+    """AWS's services at one place, with whatever credentials boto3 finds."""
+
+    def __init__(self, place: Place) -> None:
+        """Raises InfraError where boto3 is not installed, or no region is known."""
+        try:
+            import boto3
+        except ImportError:
+            raise InfraError("boto3 is not installed: pip install 'streamhold[aws]'") from None
+        from botocore.exceptions import BotoCoreError
+
+        self._place = place
+        self._clients: dict[str, Any] = {}
+        try:
+            self._session: Any = boto3.session.Session(region_name=place.region)
+        except BotoCoreError as error:
+            raise self._failure("boto3's configuration", error) from None
+        self.region = str(self._session.region_name or "")
+        if not self.region:
+            raise InfraError("no AWS region is known: add --region, or set AWS_REGION")
+
+    def call(self, service: str, operation: str, **parameters: object) -> Mapping[str, Any]:
+        """The answer to `operation`, by boto3's name of its method. Raises AwsError."""
+        from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+
+        try:
+            answer: Mapping[str, Any] = getattr(self._client(service), operation)(**parameters)
+        except ClientError as error:
+            raise self._refusal(service, operation, error.response) from None
+        except (BotoCoreError, HTTPClientError) as error:
+            raise self._failure(f"{service}:{_camel(operation)}", error) from None
+        except ValueError as error:
+            # An endpoint that is no URL.
+            raise Unreachable(safe(str(error))) from None
+        return answer
+
+    def pages(
+        self, service: str, operation: str, key: str, token: str, **parameters: object
+    ) -> Iterator[Mapping[str, Any]]:
+        """Everything under `key`, page by page; `token` is the name of the parameter for the next one."""
+        answer_token = token
+        while True:
+            answer = self.call(service, operation, **parameters)
+            yield from answer.get(key) or ()
+            following = answer.get(answer_token)
+            if not following:
+                return
+            parameters[token] = following
+
+    def _client(self, service: str) -> Any:
+        if service not in self._clients:
+            from botocore.config import Config
+
+            config = Config(
+                connect_timeout=CONNECT_SECONDS,
+                read_timeout=READ_SECONDS,
+                retries={"total_max_attempts": ATTEMPTS, "mode": "standard"},
+                user_agent_extra="streamhold",
+            )
+            self._clients[service] = self._session.client(
+                service, endpoint_url=self._place.endpoint_url, config=config
+            )
+        return self._clients[service]
+
+    def _refusal(self, service: str, operation: str, response: Mapping[str, Any]) -> AwsError:
+        """AWS answered with an error."""
+        said = response.get("Error", {})
+        code, message = str(said.get("Code", "")), safe(str(said.get("Message", "")))
+        status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        needed = f"{service}:{_camel(operation)}"
+        if code in THROTTLED or status == 429:
+            return Throttled(f"AWS is asked too often ({code} for {needed}): try again in a minute")
+        if code in UNKNOWN_CREDENTIALS:
+            # Not the message: it can quote the request, session token and all.
+            return Credentials(
+                f"AWS refuses these credentials ({code})",
+                f"are they of this account, not expired, and is {self.region} enabled for it?",
+            )
+        if code in DENIED:
+            return Denied(f"these credentials need the permission {needed}", message)
+        if code in ABSENT or "does not exist" in message:
+            return Absent(message or code)
+        if "No updates are to be performed" in message or "didn't contain changes" in message:
+            return Unchanged(message)
+        return Refused(code, f"{needed} was refused ({code or status}: {message})")
+
+    def _failure(self, what: str, error: Exception) -> AwsError:
+        """There is no answer, or nothing could be asked."""
+        from botocore import exceptions
+        from botocore.parsers import ResponseParserError
+
+        missing = (
+            exceptions.NoCredentialsError,
+            exceptions.PartialCredentialsError,
+            exceptions.CredentialRetrievalError,
+            exceptions.NoAuthTokenError,
+            exceptions.TokenRetrievalError,
+            exceptions.ProfileNotFound,
+            exceptions.SSOError,
+            exceptions.UnauthorizedSSOTokenError,
+        )
+        if isinstance(error, missing):
+            return Credentials(
+                f"there are no usable AWS credentials ({safe(str(error))})",
+                "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or sign in",
+            )
+        if isinstance(error, exceptions.ParamValidationError | exceptions.InvalidRegionError):
+            return Refused(type(error).__name__, safe(str(error)))
+        if isinstance(error, exceptions.HTTPClientError | ResponseParserError):
+            return self._no_answer(error)
+        return Unreachable(f"{what} failed: {safe(str(error))}")
+
+    def _no_answer(self, error: Exception) -> AwsError:
+        """Nobody there, or nobody who speaks AWS's API."""
+        from botocore.parsers import ResponseParserError
+
+        if self._place.endpoint_url is not None:
+            where = safe(self._place.endpoint_url)
+            if isinstance(error, ResponseParserError):
+                return Unreachable(f"{where} answers, but not as AWS does: is --endpoint-url right?")
+            return Unreachable(f"nothing answers at {where}: is --endpoint-url right?")
+        lines = [f"AWS does not answer in the region {safe(self.region)}: {safe(str(error), 200)}"]
+        known = {
+            region
+            for partition in self._session.get_available_partitions()
+            for region in self._session.get_available_regions("cloudformation", partition)
+        }
+        if self.region not in known:
+            lines.append(f"boto3 knows no region {safe(self.region)}: is --region right?")
+        return Unreachable(*lines)
+
+
+def _camel(operation: str) -> str:
+    """AWS's name for an operation of boto3."""
+    return "".join(part.capitalize() for part in operation.split("_"))

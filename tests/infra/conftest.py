@@ -1,0 +1,115 @@
+"""The command line in this process, and small templates of which moto can make stacks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from infra.cli import main
+from tests.support.fake_aws import with_credentials
+from tests.support.moto_server import moto_server
+
+REGION = "eu-central-1"
+
+# Outputs are made of parameters, for moto gives a resource that is changed neither a new name nor a new id.
+DATA = """\
+Parameters:
+  VpcId: {Type: AWS::EC2::VPC::Id}
+  NodeType: {Type: String, Default: small, AllowedValues: [small, large]}
+Resources:
+  UrlSecret:
+    Type: AWS::Logs::LogGroup
+    DeletionPolicy: Retain
+    Properties: {LogGroupName: !Sub "/${AWS::StackName}/${NodeType}"}
+Outputs:
+  RedisUrlSecretArn: {Value: !Sub "secret-${NodeType}"}
+  Endpoint: {Value: !Sub "${NodeType}:6379"}
+"""
+SERVICE = """\
+Parameters:
+  VpcId: {Type: AWS::EC2::VPC::Id}
+  SubnetIds: {Type: List<AWS::EC2::Subnet::Id>}
+  ImageUri: {Type: String, MinLength: 1}
+  DesiredCount: {Type: String, AllowedPattern: "[0-9]*", Default: ""}
+  MinCount: {Type: Number, MinValue: 1, Default: 2}
+  RedisUrlSecretArn: {Type: String, Default: ""}
+Conditions:
+  HasDesiredCount: !Not [!Equals [!Ref DesiredCount, ""]]
+Resources:
+  Cluster:
+    Type: AWS::ECS::Cluster
+    Properties: {ClusterName: !Sub "${AWS::StackName}"}
+  TaskRole:
+    Type: AWS::IAM::Role
+    Properties:
+      AssumeRolePolicyDocument:
+        Version: "2012-10-17"
+        Statement: [{Effect: Allow, Principal: {Service: ecs-tasks.amazonaws.com}, Action: sts:AssumeRole}]
+  LogGroup:
+    Type: AWS::Logs::LogGroup
+    Properties: {LogGroupName: !Sub "/${AWS::StackName}/${MinCount}${RedisUrlSecretArn}"}
+Outputs:
+  ClusterName: {Value: !Ref Cluster}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a run of the command line came to."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture(autouse=True)
+def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_credentials(monkeypatch)
+
+
+@pytest.fixture
+def moto() -> Iterator[str]:
+    """moto's URL. Its log lines are not the command line's."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    with moto_server() as url:
+        yield url
+
+
+@pytest.fixture
+def templates(tmp_path: Path) -> Path:
+    """A directory with a data and a service template, to change."""
+    (tmp_path / "data.yaml").write_text(DATA)
+    (tmp_path / "service.yaml").write_text(SERVICE)
+    return tmp_path
+
+
+Infra = Callable[..., Ended]
+
+
+@pytest.fixture
+def infra(capsys: pytest.CaptureFixture[str], templates: Path) -> Infra:
+    """Runs a command: `infra(url, "plan", ...)`."""
+
+    def run(url: str, command: str, *arguments: str) -> Ended:
+        place = ["--region", REGION, "--endpoint-url", url, "--templates", str(templates), "--every", "0.01"]
+        capsys.readouterr()
+        status = main([command, *place, *arguments])
+        said = capsys.readouterr()
+        return Ended(status, said.out, said.err)
+
+    return run
+
+
+GIVEN = (
+    "--parameter",
+    "VpcId=vpc-0123456789abcdef0",
+    "--parameter",
+    "SubnetIds=subnet-01234567,subnet-12345678",
+    "--parameter",
+    "ImageUri=gateway:1",
+)
+"""What the two stacks need."""
