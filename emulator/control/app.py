@@ -8,12 +8,13 @@ from typing import Any
 from litestar import Litestar, Request
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
-from litestar.types import ControllerRouterHandler
+from litestar.types import ASGIApp, ControllerRouterHandler
 
 from emulator.control import event_routes, farm_routes, fault_routes, replica_routes
 from emulator.control.description import CONFIG, complete
 from emulator.control.feed import Feed
-from emulator.control.guard import only_from_here
+from emulator.control.front import Front
+from emulator.control.lines import JsonLine
 from emulator.control.problems import tell, tell_defect
 from emulator.control.sessions import Sessions
 from emulator.farm import Farm
@@ -29,8 +30,12 @@ HANDLERS: Sequence[ControllerRouterHandler] = (
 """Every route; a further one needs no more than its line here."""
 
 
-def build_control(farm: Farm, feed: Feed, sessions: Sessions) -> Litestar:
+def build_control(farm: Farm, feed: Feed, sessions: Sessions) -> ASGIApp:
     """The API. `sessions` hears the farm's log from its first event on, whoever subscribes it."""
+    return Front(_routes(farm, feed, sessions))
+
+
+def _routes(farm: Farm, feed: Feed, sessions: Sessions) -> Litestar:
     return Litestar(
         route_handlers=list(HANDLERS),
         dependencies={
@@ -39,6 +44,7 @@ def build_control(farm: Farm, feed: Feed, sessions: Sessions) -> Litestar:
             "sessions": Provide(lambda: sessions, sync_to_thread=False),
         },
         before_request=_before,
+        response_class=JsonLine,
         exception_handlers={HTTPException: tell, Exception: tell_defect},
         openapi_config=CONFIG,
         logging_config=None,
@@ -46,7 +52,6 @@ def build_control(farm: Farm, feed: Feed, sessions: Sessions) -> Litestar:
 
 
 def _before(request: Request[Any, Any, Any]) -> None:
-    only_from_here(request)
-    if request.url.path.startswith("/schema"):
+    if request.scope["path"].startswith("/schema"):
         # Made when it is first asked for: most farms live and die without that.
         complete(request.app)

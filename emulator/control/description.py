@@ -43,7 +43,7 @@ BODIES: tuple[type, ...] = (bodies.KillBody, bodies.RestartBody, bodies.PauseBod
 
 PROBLEMS: Mapping[int, str] = {
     400: "The body or a parameter is not as it should be.",
-    403: "The request names another host than this machine, or comes from another's web page.",
+    403: "The request names another host than this machine, or comes from a web page that is not its own.",
     404: "There is no such replica or fault; the answer names those that there are.",
     409: "The replica or the farm is in no state for that; the answer says what has to come first.",
     429: "Too many requests wait for events already.",
@@ -52,7 +52,7 @@ PROBLEMS: Mapping[int, str] = {
 TEXT = """\
 Breaks the emulator's replicas, and tells what they saw. JSON both ways; a body may be left out for the \
 defaults. Times are in seconds. There is no password: requests are taken from this machine only, under the \
-names 127.0.0.1, localhost and ::1."""
+names 127.0.0.1, localhost and [::1], and of web pages from its own alone."""
 
 TAGS = (
     Tag("replicas", "What there is, and its life: kill, restart, pause."),

@@ -14,8 +14,8 @@ TAGS = ["farm"]
 @get("/", sync_to_thread=False, include_in_schema=False)
 def index() -> dict[str, str]:
     """Where to look first."""
-    names = ("farm", "replicas", "sessions", "faults", "events", "schema")
-    return {name: f"/{name}" for name in names}
+    names = ("farm", "replicas", "sessions", "faults", "events", "player", "schema")
+    return {name: f"/{name}" for name in names} | {"openapi": "/schema/openapi.json"}
 
 
 @get("/farm", sync_to_thread=False, tags=TAGS, operation_id="showFarm", operation_class=operation())

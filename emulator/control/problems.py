@@ -10,6 +10,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
 from emulator.control.answers import Problem
+from emulator.control.lines import JsonLine
 
 logger = logging.getLogger("emulator")
 
@@ -79,22 +80,22 @@ PROBLEM_CODES = frozenset(
 def tell(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
     """The answer to a request that was refused."""
     code = error.error if isinstance(error, Refused) else _ERRORS.get(error.status_code, "bad_request")
-    detail = error.detail
+    detail, path = error.detail, request.scope["path"]
     if isinstance(error.extra, list) and error.extra:
         # The routing found a parameter wrong, and says which.
         detail = "; ".join(f"{entry.get('key')}: {entry.get('message')}" for entry in error.extra)
     elif code == "not_found":
-        detail = f"there is no {request.url.path}; the routes are described at /schema"
+        detail = f"there is no {path}; the routes are described at /schema"
     elif code == "method_not_allowed":
-        detail = f"{request.url.path} does not take {request.method}; the routes are described at /schema"
+        detail = f"{path} does not take {request.method}; the routes are described at /schema"
     return _answer(Problem(error.status_code, code, detail), error.headers)
 
 
 def tell_defect(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
     """The answer after a defect of ours, whose traceback is in the log."""
-    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    logger.error("%s %s failed", request.method, request.scope["path"], exc_info=error)
     return _answer(Problem(500, "internal_error", "a defect of the emulator: its log tells more"), None)
 
 
 def _answer(problem: Problem, headers: Mapping[str, str] | None) -> Response[Problem]:
-    return Response(problem, status_code=problem.status, headers=dict(headers or {}))
+    return JsonLine(problem, status_code=problem.status, headers=dict(headers or {}))
