@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from tests.support.peer import Ending, Peer, PeerEndedError
-from tests.support.processes import RunningProcess
+from tests.support.processes import ROOT, RunningProcess
 from tests.support.raw_client import HandshakeRefusedError, connect, raw_client
 from tests.support.scripted_replica import Accept, Health, Refuse, ScriptedReplica
 from tests.support.waiting import eventually
@@ -150,3 +152,24 @@ async def _send_for(session: Peer, *, seconds: float) -> None:
     async with asyncio.timeout(seconds):
         while True:
             await session.send(b"x" * (1 << 20))
+
+
+STARTER = """
+import sys, time
+from pathlib import Path
+from tests.support.processes import RunningProcess
+command = [sys.executable, "-c", "import time; time.sleep(60)"]
+started = RunningProcess(command, log=Path("tied.log"), tied=True)
+print(started.pid, flush=True)
+time.sleep(60)
+"""
+
+
+async def test_a_tied_process_ends_with_whoever_started_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STARTER]
+    env = {"PYTHONPATH": str(ROOT)}
+    async with RunningProcess(command, log=tmp_path / "starter.log", env=env, cwd=tmp_path) as starter:
+        await starter.until(lambda: starter.output().endswith("\n"), "it has started one")
+        tied = psutil.Process(int(starter.output()))
+        starter.send_signal(signal.SIGKILL)
+        await eventually(lambda: not tied.is_running(), "it is gone")

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -156,7 +157,9 @@ class AwsClient:
         from botocore.config import Config
 
         place = self._place
-        session: Any = boto3.session.Session(region_name=place.region)
+        # AWS sets AWS_REGION in a task, and its other SDKs go by that. This one asks AWS_DEFAULT_REGION only.
+        region = place.region or os.environ.get("AWS_REGION") or None
+        session: Any = boto3.session.Session(region_name=region)
         config = Config(
             connect_timeout=place.timeout_seconds,
             read_timeout=place.timeout_seconds,

@@ -20,13 +20,15 @@ _numbers = itertools.count(1)
 class EmulatorProcess(RunningProcess):
     """A started emulator on free ports; `async with` waits until its replicas run and stops it at the end."""
 
-    def __init__(self, folder: Path, *options: str, replicas: int = 3) -> None:
+    def __init__(self, folder: Path, *options: str, replicas: int = 3, tied: bool = False) -> None:
         """Start it in `folder`, where its log goes; `options` follow on its command line. Its media is filler
         unless they say otherwise."""
         number = next(_numbers)
         self._ready_file = folder / f"emulator-{number}.json"
         self.urls: dict[str, str] = {}
         """Replica name to URL, in order."""
+        self.environment: dict[str, str] = {}
+        """What a gateway needs to find them, where they are listed somewhere."""
         self.control = ""
         ports = ["--port", "0", "--control-port", "0", "--ready-file", str(self._ready_file)]
         if "--media" not in options:
@@ -34,6 +36,7 @@ class EmulatorProcess(RunningProcess):
         super().__init__(
             [BIN / "python", "-m", "emulator", "--replicas", str(replicas), *ports, *options],
             log=folder / f"emulator-{number}.log",
+            tied=tied,
         )
 
     async def serving(self) -> None:
@@ -42,6 +45,7 @@ class EmulatorProcess(RunningProcess):
         addresses = json.loads(self._ready_file.read_text())
         self.control = addresses["control"]
         self.urls = {replica["name"]: replica["url"] for replica in addresses["replicas"]}
+        self.environment = addresses.get("environment", {})
 
     def settings(self, **more: Mapping[str, object]) -> Sequence[Mapping[str, object]]:
         """The replicas as the gateway's settings have them, by their names; `more` adds keys to one."""

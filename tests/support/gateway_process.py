@@ -69,6 +69,7 @@ class GatewayProcess(RunningProcess):
         env: Mapping[str, str] | None = None,
         wait_for: str | None = "/readyz",
         cwd: Path | None = None,
+        tied: bool = False,
     ) -> None:
         """Start it; its log goes to `folder`. `wait_for`: the route that must answer 200 (None: no wait)."""
         self.port = free_port()
@@ -83,6 +84,7 @@ class GatewayProcess(RunningProcess):
             log=folder / f"gateway-{next(_numbers)}.log",
             env=gateway_environment(self.port, replicas, settings) | many | dict(env or {}),
             cwd=cwd,
+            tied=tied,
         )
 
     @property

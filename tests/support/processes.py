@@ -21,6 +21,7 @@ from tests.support.waiting import PATIENCE_SECONDS
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 """Where the virtual environment's commands are."""
+TIED = Path(__file__).with_name("tied.py")
 
 _OURS = ("GATEWAY_", "GRANIAN_", "EMULATOR_", "STREAMHOLD_")
 _HOSTS = (
@@ -56,14 +57,18 @@ class RunningProcess:
         log: Path,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        tied: bool = False,
     ) -> None:
-        """Start `command` with `clean_environment(env)`; stdout and stderr go to `log`, in their order."""
+        """Start `command` with `clean_environment(env)`; stdout and stderr go to `log`, in their order. One
+        that is `tied` gets SIGTERM when this process is gone, even if that was killed.
+        """
         self.command = [str(part) for part in command]
+        tie = [sys.executable, "-I", "-S", str(TIED), str(os.getpid())] if tied else []
         self.log = log
         self.started_at = time.monotonic()
         with log.open("wb") as output:
             self._popen = subprocess.Popen(
-                self.command,
+                [*tie, *self.command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

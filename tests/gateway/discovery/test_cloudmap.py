@@ -165,6 +165,16 @@ async def test_a_stand_in_named_by_aws_own_variable_is_asked_by_its_own_host(
         assert len((await source.listing()).replicas) == 1
 
 
+@pytest.mark.parametrize("variable", ["AWS_REGION", "AWS_DEFAULT_REGION"])
+async def test_the_region_is_that_of_the_environment(
+    cloudmap: CloudMap, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    cloudmap.register("i", "10.0.0.1")
+    monkeypatch.setenv(variable, REGION)
+    async with AwsClient(SERVICE, AwsPlace(endpoint_url=cloudmap.url)) as client:
+        assert len((await CloudMapSource(client, NAMED, PACE).listing()).replicas) == 1
+
+
 async def test_a_service_that_is_not_there_is_told(cloudmap: CloudMap) -> None:
     async with AwsClient(SERVICE, AwsPlace(REGION, cloudmap.url)) as client:
         source = CloudMapSource(client, CloudMapService("streaming", "other", Defaults()), PACE)
