@@ -21,6 +21,7 @@ from datetime import timedelta
 from emulator.events import Event
 from emulator.farm import Farm
 from emulator.replica.replica import Replica, State
+from emulator.replica.spec import base_url
 from gateway.fleet.announce import (
     FLEET,
     NAMESPACE,
@@ -55,6 +56,12 @@ class Place:
     name: str = FLEET
     namespace: str = NAMESPACE
     ttl_seconds: float = TTL.total_seconds()
+    host: str | None = None
+    """What replicas are reached by there; None is what they are reached by here."""
+
+    def url_of(self, replica: Replica) -> str:
+        """What is announced of `replica`."""
+        return replica.url if self.host is None else base_url(self.host, replica.port)
 
 
 @dataclass(slots=True)
@@ -84,7 +91,7 @@ async def announcing(farm: Farm, place: Place) -> AsyncIterator[None]:
     async with AsyncExitStack() as opened:
         fleet = await _open(place, opened)
         tasks = await opened.enter_async_context(asyncio.TaskGroup())
-        announcer = _Announcer(farm, fleet, tasks)
+        announcer = _Announcer(farm, fleet, place, tasks)
         opened.callback(announcer.end)
         opened.callback(farm.log.subscribe(announcer.hear))
         for replica in farm.replicas.values():
@@ -116,8 +123,8 @@ async def _open(place: Place, opened: AsyncExitStack) -> FleetStore:
 class _Announcer:
     """Begins and ends the lives of replicas, as their states change."""
 
-    def __init__(self, farm: Farm, fleet: FleetStore, tasks: asyncio.TaskGroup) -> None:
-        self._farm, self._fleet, self._tasks = farm, fleet, tasks
+    def __init__(self, farm: Farm, fleet: FleetStore, place: Place, tasks: asyncio.TaskGroup) -> None:
+        self._farm, self._fleet, self._place, self._tasks = farm, fleet, place, tasks
         self._lives: dict[str, _Life] = {}
         self._ids: dict[str, str] = {}
         """Of those that stand still, and will be the same when they go on."""
@@ -181,7 +188,7 @@ class _Announcer:
     async def _be_member(self, replica: Replica, life: _Life) -> None:
         spec = replica.spec
         entered = announced(
-            Announcement(replica.url, spec.name, spec.capacity),
+            Announcement(self._place.url_of(replica), spec.name, spec.capacity),
             self._fleet,
             load=lambda: replica.sessions,
             state=lambda: MemberState.STARTING if replica.status()["warming"] else MemberState.SERVING,

@@ -53,6 +53,8 @@ KINDS: Mapping[str, str] = {
     "close_received": "the client's close frame, with code and reason",
     "close_sent": "our close frame, with code and reason",
     "session_closed": "the session is over, with code (null without a close frame)",
+    "listed": "its instance stands in Cloud Map, with id and health (healthy, unhealthy)",
+    "unlisted": "its instance stands there no longer, with id",
 }
 """Every kind, with what its detail says."""
 

@@ -20,6 +20,8 @@ _SENTENCES: Mapping[str, str] = {
     "session_opened": "opened",
     "session_rejected": "rejected, all {capacity} places are taken",
     "session_closed": "closed, code {code}",
+    "listed": "in Cloud Map as {id}, {health}",
+    "unlisted": "in Cloud Map no longer as {id}",
 }
 
 

@@ -10,7 +10,7 @@
         ├── ReplicaFault         NoHealthyReplica, ReplicaLost (PoisonSuspected), ReplicasFull, QueueTimedOut
         ├── UpgradeRefused       a replica answered the upgrade with a status
         ├── ClientFault          MessageTooBig, IdleTimeout, PingTimeout, SlowConsumer, ClientRefused
-        └── GatewayFault         GatewayDraining, GatewayRestarting, InternalError
+        └── GatewayFault         GatewayDraining, GatewayRestarting, HandedBack, InternalError
 
 `code` is the wire code of an in-band `error` message (None where none is sent), `close_code` and
 `close_reason` are those of the close frame (RFC 6455, section 7.4), `http_status` answers where the upgrade
@@ -216,6 +216,15 @@ class GatewayRestarting(GatewayFault):
     close_reason = "gateway_restarting"
     http_status = 503
     message = "this gateway is going away; connect again"
+
+
+class HandedBack(GatewayFault):
+    """This gateway has more sessions than the others, and this client loses nothing by connecting again."""
+
+    close_code = 1012
+    close_reason = "rebalance_reconnect"
+    http_status = 503
+    message = "other gateways have fewer sessions; connect again, with the last continuation state"
 
 
 class InternalError(GatewayFault):

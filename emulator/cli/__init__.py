@@ -5,13 +5,22 @@ Without a command it is `serve`. Each command is a file of its own, imported whe
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status: of the command that the first argument names, of serving replicas without one."""
+    """The exit status: of the command that the first argument names, of serving replicas without one; 130
+    when Ctrl-C ended it before it could end in order."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _command(words)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def _command(words: list[str]) -> int:
     if words and words[0] in COMMANDS:
         return COMMANDS[words[0]](words[1:])
     for flag, command in FLAGS.items():

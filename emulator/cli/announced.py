@@ -22,6 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="announce the replicas there, as in redis://127.0.0.1:6379/0 (needs the extra `fleet`)",
     )
+    add(
+        "--announce-host",
+        type=values.host,
+        metavar="NAME",
+        help="what gateways on other machines reach this one by (the address that replicas listen on)",
+    )
     add("--announce-fleet", metavar="NAME", help="as in discovery.name (replicas)")
     add("--announce-namespace", metavar="NAME", help="as in fleet.namespace (streamhold)")
     add(
@@ -36,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 async def announced(farm: Farm, options: argparse.Namespace) -> AsyncIterator[None]:
     """Inside, the replicas of `farm` are announced where that is wanted. Raises NotAnnounced."""
     given = {
+        "host": options.announce_host,
         "name": options.announce_fleet,
         "namespace": options.announce_namespace,
         "ttl_seconds": options.announce_ttl,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from emulator.cli import values
 from emulator.cli.lifetime import ended_by_signals, say
+from emulator.recording.format import MAX_FILE_BYTES
 from emulator.recording.proxy import BadAddress, RecordingProxy, address_of
 from emulator.recording.recorder import Recorder
 
@@ -63,13 +64,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--limit-mib",
-        type=values.positive,
+        type=_limit,
         default=DEFAULT_LIMIT_MIB,
         metavar="N",
         help="of the file; from half of it on media is recorded by length and hash alone "
         f"({DEFAULT_LIMIT_MIB})",
     )
     return parser
+
+
+def _limit(text: str) -> int:
+    most = MAX_FILE_BYTES // (1024 * 1024)
+    number = values.positive(text)
+    if number > most:
+        raise argparse.ArgumentTypeError(f"must be {most} at most, what can be replayed, not {text}")
+    return number
 
 
 async def _record(of: str, recorder: Recorder, options: argparse.Namespace) -> int:

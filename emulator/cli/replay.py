@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,22 +13,24 @@ from pathlib import Path
 from emulator.cli import values
 from emulator.cli.lifetime import ended_by_signals, say
 from emulator.recording.format import Binary, Recording
-from emulator.recording.reading import BadRecording, read
-from emulator.recording.replay import Replay
+from emulator.recording.reading import BadRecording, lines_in, read
+from emulator.recording.replay import Replay, Tally
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 9101
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status: 0 when every client said what was recorded, 1 when one differed or it could not start,
+    """The exit status: 0 when every session was played to its end, 1 when one was not or it could not start,
     2 for a wrong command line."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     path: Path = options.replay
     try:
-        with path.open("rb") as lines:
-            recording = read(lines)
+        if stat.S_ISCHR(path.stat().st_mode):
+            return _refuse(f"{path} is a device, and has no end: name a recording with --replay")
+        with path.open("rb") as file:
+            recording = read(lines_in(file))
     except OSError as problem:
         return _refuse(f"{path} cannot be read: {problem.strerror}: name a recording with --replay")
     except BadRecording as problem:
@@ -75,19 +78,31 @@ async def _replay(recording: Recording, options: argparse.Namespace) -> int:
             await stop.wait()
             say("stopping")
     tally = replay.tally
-    say(f"{tally.matched} sessions played to their end, {tally.differed} differed")
-    return 1 if tally.differed else 0
+    say(_in_words(tally))
+    return 1 if tally.differed or tally.unfinished else 0
+
+
+def _in_words(tally: Tally) -> str:
+    end = "its end" if tally.matched == 1 else "their end"
+    told = f"{_sessions(tally.matched)} played to {end}, {tally.differed} differed"
+    return told + (f", {tally.unfinished} not over" if tally.unfinished else "")
+
+
+def _sessions(count: int) -> str:
+    return f"{count} session{'s' if count != 1 else ''}"
 
 
 def _about(recording: Recording, path: Path) -> Sequence[str]:
-    count = len(recording.conversations)
-    lines = [f"replays {count} session{'s' if count != 1 else ''} of {path}"]
+    lines = [f"replays {_sessions(len(recording.conversations))} of {path}"]
     if recording.is_cut:
         lines.append("its last line is only half there, and left out")
     sent = [step.said for entry in recording.conversations for step in entry.steps if step.side == "s"]
     bare = sum(isinstance(said, Binary) and said.data is None for said in sent)
     if bare:
-        lines.append(f"{bare} of its binary messages have no bytes: filler of their length takes their place")
+        have, their = ("has", "its") if bare == 1 else ("have", "their")
+        lines.append(
+            f"{bare} of its binary messages {have} no bytes: filler of {their} length takes {their} place"
+        )
     return lines
 
 

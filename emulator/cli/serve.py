@@ -10,11 +10,11 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from emulator import console
-from emulator.cli import announced, values
+from emulator.cli import announced, cloudmapped, hosts, values
 from emulator.cli.lifetime import ended_by_signals, say
 from emulator.cli.ports import PortOfAReplica, control_port
 from emulator.control.server import ControlServer
@@ -28,10 +28,9 @@ from emulator.live.terminal import is_wanted
 from emulator.media import MediaKind
 from emulator.media.choice import NoVideo, chosen
 from emulator.replica.port import bind
-from emulator.replica.spec import names_of, unknown_among
+from emulator.replica.spec import LOOPBACK, names_of, unknown_among
 from emulator.sentences import line_for
 
-HOST = "127.0.0.1"
 DEFAULT_PORT = 9101
 STARTUP_SECONDS = 10.0
 
@@ -65,6 +64,13 @@ def _parser() -> argparse.ArgumentParser:
         default=3,
         metavar="N",
         help="how many; they are called a, b, c ... (3)",
+    )
+    add(
+        "--host",
+        type=values.host,
+        default=LOOPBACK,
+        metavar="ADDRESS",
+        help="where the replicas listen; 0.0.0.0: on all addresses, as in a container (127.0.0.1)",
     )
     add(
         "--port",
@@ -121,6 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--json", action="store_true", help="print one JSON line with all addresses instead of the text")
     add("--ready-file", type=Path, metavar="PATH", help="write the same JSON there once everything runs")
     announced.add_arguments(parser)
+    cloudmapped.add_arguments(parser)
     return parser
 
 
@@ -132,14 +139,19 @@ async def _serve(options: argparse.Namespace) -> int:
         port = control_port(options.control_port, first=options.port, replicas=len(names))
     except PortOfAReplica as problem:
         raise BadCommand(str(problem)) from problem
+    _check_host(options.host)
     stop = asyncio.Event()
-    with _control_socket(port) as control_socket, ended_by_signals(stop):
+    with _control_socket(hosts.control_host(options.host), port) as control_socket, ended_by_signals(stop):
         try:
-            async with farm, announced.announced(farm, options):
-                await _run(farm, ControlServer(farm, control_socket), stop, options)
+            async with (
+                farm,
+                announced.announced(farm, options),
+                cloudmapped.listed(farm, options, port) as environment,
+            ):
+                await _run(farm, ControlServer(farm, control_socket), stop, options, environment)
         except PortBusy as problem:
             raise BadCommand(f"{problem}: choose other ports with --port") from problem
-        except (TooFewFiles, announced.NotAnnounced) as problem:
+        except (TooFewFiles, announced.NotAnnounced, cloudmapped.NotListed) as problem:
             raise BadCommand(str(problem)) from problem
     return 0
 
@@ -160,7 +172,7 @@ def _farm(options: argparse.Namespace, names: list[str]) -> Farm:
     try:
         return Farm(
             names,
-            host=HOST,
+            host=options.host,
             port=options.port,
             capacity=options.capacity,
             seed=options.seed,
@@ -186,13 +198,26 @@ def _media(options: argparse.Namespace) -> MediaKind:
     return kind
 
 
-@contextlib.contextmanager
-def _control_socket(port: int) -> Iterator[socket.socket]:
+def _check_host(host: str) -> None:
+    """It is a place where this machine can listen, and people know who reaches it."""
     try:
-        bound = bind(HOST, port)
+        bind(host, 0).close()
+    except (OSError, UnicodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "is no name"
+        raise BadCommand(
+            f"--host {host}: {reason or problem}; name an address of this machine, or 0.0.0.0 for all of them"
+        ) from problem
+    if (warning := hosts.warning(host)) is not None:
+        print(f"emulator: warning: {warning}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _control_socket(host: str, port: int) -> Iterator[socket.socket]:
+    try:
+        bound = bind(host, port)
     except OSError as problem:
         reason = problem.strerror or str(problem)
-        text = f"port {port} of the control API cannot be opened on {HOST}: {reason}"
+        text = f"port {port} of the control API cannot be opened on {host}: {reason}"
         raise BadCommand(f"{text}: choose another with --control-port") from problem
     with bound:
         yield bound
@@ -205,13 +230,19 @@ def _check_ready_file(path: Path | None) -> None:
         raise BadCommand(f"{path} cannot be written: choose another place with --ready-file")
 
 
-async def _run(farm: Farm, control: ControlServer, stop: asyncio.Event, options: argparse.Namespace) -> None:
-    """The control API is served until `stop` is set."""
+async def _run(
+    farm: Farm,
+    control: ControlServer,
+    stop: asyncio.Event,
+    options: argparse.Namespace,
+    environment: Mapping[str, str],
+) -> None:
+    """The control API is served until `stop` is set. `environment` is what a gateway needs to find them."""
     async with asyncio.TaskGroup() as group:
         serving = group.create_task(control.run())
         async with asyncio.timeout(STARTUP_SECONDS):
             await control.wait_until_up()
-        _announce(farm, control.url, options)
+        _announce(farm, control.url, options, environment)
         showing = group.create_task(_show(farm, control.url, stop, options))
         waiting = group.create_task(stop.wait())
         await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -243,9 +274,12 @@ async def _show(farm: Farm, control_url: str, stop: asyncio.Event, options: argp
     unsubscribe()
 
 
-def _announce(farm: Farm, control_url: str, options: argparse.Namespace) -> None:
+def _announce(
+    farm: Farm, control_url: str, options: argparse.Namespace, environment: Mapping[str, str]
+) -> None:
     """People or programs know where everything is."""
-    addresses = json.dumps(console.addresses(farm, control_url))
+    known = console.addresses(farm, control_url)
+    addresses = json.dumps({**known, "environment": dict(environment)} if environment else known)
     if options.ready_file is not None:
         _write_whole(options.ready_file, addresses + "\n")
     if options.json:
@@ -253,6 +287,10 @@ def _announce(farm: Farm, control_url: str, options: argparse.Namespace) -> None
         return
     for line in console.banner(farm, control_url):
         say(line)
+    if environment:
+        say("listed in Cloud Map; a gateway finds them with")
+        for line in cloudmapped.exports(environment):
+            say(f"  {line}")
     say("ready")
 
 

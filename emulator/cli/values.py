@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 from emulator.replica.spec import MAX_PORT
 
 MOST_DIGITS = 100
 """Of a whole number."""
+HOST = re.compile(r"[A-Za-z0-9_.-]{1,253}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
+"""A name or an address, but for what is wrong with them beyond their letters."""
 
 
 def positive(text: str) -> int:
@@ -22,6 +25,14 @@ def port(text: str) -> int:
     if number is None or number > MAX_PORT:
         raise argparse.ArgumentTypeError(f"must be a whole number from 0 to {MAX_PORT}, not {text!r}")
     return number
+
+
+def host(text: str) -> str:
+    if not HOST.fullmatch(text) or text.count(":") == 1:
+        raise argparse.ArgumentTypeError(
+            f"must be an address or a name without a port, such as 0.0.0.0, not {text!r}"
+        )
+    return text
 
 
 def seed(text: str) -> int:

@@ -14,6 +14,7 @@ from emulator.control.app import build_control
 from emulator.control.feed import Feed
 from emulator.control.sessions import Sessions
 from emulator.farm import Farm
+from emulator.replica.spec import base_url
 
 TICK_SECONDS = 0.1
 """As the server's own; it counts on ten of them in a second."""
@@ -42,8 +43,8 @@ class ControlServer:
 
     @property
     def url(self) -> str:
-        host, port = self._listening.getsockname()[:2]
-        return f"http://{host}:{port}"
+        """How this machine asks it."""
+        return base_url(*self._listening.getsockname()[:2])
 
     async def wait_until_up(self) -> None:
         """Requests are answered."""

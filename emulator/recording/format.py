@@ -23,7 +23,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -35,6 +35,13 @@ Side = Literal["c", "s"]
 VERSION = 1
 ABNORMAL = 1006
 NO_CODE = 1005
+MAX_MESSAGE_BYTES = 256 * 1024 * 1024
+"""Of one message: above every cap that a gateway or a replica has by default."""
+MAX_FILE_BYTES = 1024 * 1024 * 1024
+MAX_LINES = 2_000_000
+"""And as many steps: each takes some hundred bytes of the memory of whoever reads them."""
+PIECE_BYTES = 1024 * 1024
+"""What stands in for unknown bytes is made so much at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +63,14 @@ class Binary:
     def of(cls, data: bytes) -> Binary:
         return cls(len(data), hashlib.sha256(data).hexdigest(), data)
 
-    def content(self) -> bytes:
-        """The bytes; where only the length is known, always the same ones in their place."""
+    def pieces(self) -> Iterator[bytes]:
+        """The bytes; where only the length is known, always the same ones in their place, piece by piece."""
         if self.data is not None:
-            return self.data
-        return hashlib.shake_128(f"{self.size_bytes}:{self.sha256}".encode()).digest(self.size_bytes)
+            yield self.data
+            return
+        for start in range(0, max(1, self.size_bytes), PIECE_BYTES):
+            seed = f"{self.size_bytes}:{self.sha256}:{start}".encode()
+            yield hashlib.shake_128(seed).digest(min(PIECE_BYTES, self.size_bytes - start))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from emulator.recording.format import VERSION, Answer, Binary, Closed, Side, Step, Text, line_of, step_fields
+from emulator.recording.format import (
+    MAX_LINES,
+    VERSION,
+    Answer,
+    Binary,
+    Closed,
+    Side,
+    Step,
+    Text,
+    line_of,
+    step_fields,
+)
 from emulator.recording.masking import masked_headers, masked_query, masked_subprotocols
 
 DEFAULT_LIMIT_BYTES = 512 * 1024 * 1024
@@ -21,7 +32,7 @@ MOST_BODY_CHARACTERS = 4096
 
 
 class Recorder:
-    """A file that grows, up to a limit; leaving the context closes it.
+    """A file that grows, up to a limit of bytes and lines; leaving the context closes it.
 
     Above half of the limit media is written by length and hash alone; at the limit nothing more is.
     """
@@ -32,13 +43,16 @@ class Recorder:
         of: str,
         *,
         limit_bytes: int = DEFAULT_LIMIT_BYTES,
+        most_lines: int = MAX_LINES,
         on_limit: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Raises FileExistsError, or another OSError. `on_limit` hears what is left out from then on."""
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         self._limit_bytes = limit_bytes
+        self._most_lines = most_lines
         self._on_limit = on_limit
         self._written = 0
+        self._lines = 0
         self._is_full = False
         self._has_media = True
         self._numbers = itertools.count(1)
@@ -92,9 +106,10 @@ class Recorder:
         if self._is_full:
             return
         line = line_of(fields)
-        if self._written + len(line) > self._limit_bytes:
+        self._lines += 1
+        if self._written + len(line) > self._limit_bytes or self._lines > self._most_lines:
             self._is_full = True
-            line = line_of({"full": f"{self._limit_bytes} bytes"})
+            line = line_of({"full": f"{self._written} bytes, {self._lines - 1} lines"})
             self._on_limit("its limit is reached: nothing more is recorded")
         self._written += len(line)
         while line:

@@ -21,7 +21,7 @@ from websockets.typing import Subprotocol
 
 from emulator.protocol.messages import ErrorMessage, encode, type_in
 from emulator.recording.comparing import difference, upgrade_difference
-from emulator.recording.format import Binary, Closed, Conversation, Recording, Step, Text
+from emulator.recording.format import PIECE_BYTES, Binary, Closed, Conversation, Recording, Step, Text
 from emulator.recording.sockets import (
     OPEN_SECONDS,
     PLAIN,
@@ -53,12 +53,18 @@ class Differs(Exception):
     """The client says something else than the recording has; the text says what."""
 
 
+class Unfinished(Exception):
+    """The replay was stopped in the middle of the session."""
+
+
 @dataclass(slots=True)
 class Tally:
     """What has been replayed so far."""
 
     matched: int = 0
     differed: int = 0
+    unfinished: int = 0
+    """Were still played when the replay was stopped."""
 
 
 class _Client(ServerConnection):
@@ -92,6 +98,7 @@ class Replay:
         self._requests = {entry.path: entry for entry in recording.requests if entry.method == "GET"}
         self._served = 0
         self._open = 0
+        self._stopping = False
         self._server: Server | None = None
         self.tally = Tally()
 
@@ -121,6 +128,7 @@ class Replay:
     async def __aexit__(self, *_: object) -> None:
         """Clients were told 1001."""
         assert self._server is not None
+        self._stopping = True
         self._server.close()
         await self._server.wait_closed()
 
@@ -179,6 +187,9 @@ class Replay:
         self._open += 1
         try:
             await _Playing(self, connection).run()
+        except Unfinished:
+            self.tally.unfinished += 1
+            self._say(f"session {connection.number}: not over when the replay was stopped")
         except Differs as problem:
             self.tally.differed += 1
             self._say(f"session {connection.number} DIFFERS {problem}")
@@ -191,6 +202,11 @@ class Replay:
             self._say(f"session {connection.number}: played to its end")
         finally:
             self._open -= 1
+
+    @property
+    def stopping(self) -> bool:
+        """Connections are ended from here."""
+        return self._stopping
 
     @property
     def speed(self) -> float:
@@ -216,7 +232,7 @@ class _Playing:
         """The step that is due."""
 
     async def run(self) -> None:
-        """Return when the session has ended as recorded. Raises Differs."""
+        """Return when the session has ended as recorded. Raises Differs and Unfinished."""
         before = 0.0
         try:
             for at, step in enumerate(self._steps):
@@ -243,7 +259,11 @@ class _Playing:
             case Text(text=text):
                 await self._connection.send(text)
             case Binary() as binary:
-                await self._connection.send(binary.content())
+                if binary.data is not None or binary.size_bytes <= PIECE_BYTES:
+                    await self._connection.send(b"".join(binary.pieces()))
+                else:
+                    # One message in many frames: never all of it in memory.
+                    await self._connection.send(binary.pieces())
             case Closed() as how:
                 await end(self._connection, how)
                 return True
@@ -294,8 +314,12 @@ class _Playing:
     def _check_end(self) -> None:
         """The client has ended the connection: fine, where the recording has nothing else of it to come."""
         how = end_of(self._connection)
+        if how is None and self._replay.stopping:
+            raise Unfinished
         if how is None:
-            return
+            told = self._connection.protocol.close_sent
+            why = f": {told.code} {told.reason}".rstrip() if told is not None else ""
+            raise Differs(f"{self._place()}: the client broke the WebSocket protocol{why}")
         expected = next((step for step in self._steps[self._at :] if step.side == "c"), None)
         if expected is None:
             return

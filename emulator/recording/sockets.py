@@ -20,10 +20,8 @@ from websockets.headers import parse_subprotocol
 from websockets.http11 import Request, Response
 from websockets.protocol import State
 
-from emulator.recording.format import ABNORMAL, NO_CODE, Closed
+from emulator.recording.format import ABNORMAL, MAX_MESSAGE_BYTES, NO_CODE, Closed
 
-MAX_MESSAGE_BYTES = 256 * 1024 * 1024
-"""Above every cap that a gateway or a replica has by default."""
 OPEN_SECONDS = 20.0
 CLOSE_SECONDS = 5.0
 WRITE_LIMIT_BYTES = 65536

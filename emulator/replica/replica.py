@@ -14,7 +14,7 @@ from emulator.faults.fault import Fault
 from emulator.replica.board import Board
 from emulator.replica.life import Life, MakeBody, State
 from emulator.replica.premises import Counters, Premises
-from emulator.replica.spec import ReplicaSpec
+from emulator.replica.spec import ReplicaSpec, base_url
 from emulator.replica.watches import Watch
 
 __all__ = ["Replica", "State"]
@@ -47,9 +47,8 @@ class Replica:
 
     @property
     def url(self) -> str:
-        """What goes into a gateway's settings."""
-        host = f"[{self.spec.host}]" if ":" in self.spec.host else self.spec.host
-        return f"http://{host}:{self.spec.port}"
+        """What goes into the settings of a gateway on this machine."""
+        return base_url(self.spec.host, self.spec.port)
 
     @property
     def ws_url(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import string
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 
 from emulator.protocol.script import Generation
 
@@ -13,6 +14,7 @@ MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 SESSION_PATHS = ("/v1/stream", "/ws")
 HEALTH_PATHS = ("/health", "/healthz", "/readyz", "/status")
 MAX_PORT = 65535
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,8 @@ class ReplicaSpec:
     """One replica."""
 
     name: str
-    host: str = "127.0.0.1"
+    host: str = LOOPBACK
+    """An address or a name of this machine, or all of its addresses (0.0.0.0, ::)."""
     port: int = 0
     """0 for any free one."""
     capacity: int = 4
@@ -40,6 +43,29 @@ class ReplicaSpec:
             raise ValueError(f"capacity must be 1 or more, not {self.capacity}")
         if not 0 <= self.port <= MAX_PORT:
             raise ValueError(f"port must be 0 to {MAX_PORT}, not {self.port}")
+
+
+def is_any(host: str) -> bool:
+    """Whether `host` stands for every address of this machine."""
+    try:
+        return ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches what listens on `host`."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def base_url(host: str, port: int) -> str:
+    """How what listens on `host` is reached, from this machine where that is every address."""
+    if is_any(host):
+        host = "::1" if ":" in host else LOOPBACK
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def name_of(index: int) -> str:

@@ -11,7 +11,7 @@ from emulator.media.choice import NoVideo
 from emulator.replica.body import ChildFailed
 from emulator.replica.spec import ReplicaSpec
 from emulator.running.gateways import Gateway, GatewayFailed, StartedGateway, environment, started
-from emulator.running.ports import free_port
+from emulator.running.ports import reserved_ports
 from emulator.running.seen import Played
 from emulator.running.settling import until_settled
 from emulator.running.stage import Stage
@@ -101,7 +101,7 @@ async def _gateway(
                 {"url": replica.url, "name": name, **scenario.replicas.plan(name).gateway}
                 for name, replica in farm.replicas.items()
             ]
-            port = free_port()
+            port = stack.enter_context(reserved_ports())
             capacity = min(scenario.replicas.plan(name).capacity for name in farm.replicas)
             variables = environment(port, entries, scenario.gateway.environment, capacity=capacity)
             return await stack.enter_async_context(

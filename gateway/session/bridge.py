@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gateway.errors import (
+    HandedBack,
     IdleTimeout,
     InternalError,
     MessageTooBig,
@@ -24,6 +25,7 @@ from gateway.session.core import (
     Blame,
     Commands,
     End,
+    Handover,
     Move,
     SessionCore,
     Side,
@@ -79,6 +81,7 @@ class Bridge:
         self._replica_writable = True
         self._replica_paused = False
         self._timer: asyncio.TimerHandle | None = None
+        self._may_hand_back: Callable[[], bool] | None = None
         self.from_client = Traffic()
         self.from_replica = Traffic()
 
@@ -101,6 +104,19 @@ class Bridge:
     def resumes(self) -> int:
         """How often the session has gone on at another replica."""
         return self._core.resumes
+
+    @property
+    def handover(self) -> Handover:
+        """Whether the client would lose nothing by connecting again."""
+        return "never" if self.ended.done() else self._core.handover
+
+    @property
+    def handed_back(self) -> bool:
+        """The session has ended so that its client connects again."""
+        if not self.ended.done():
+            return False
+        end = self.ended.result()
+        return end.by is Side.GATEWAY and end.reason == HandedBack.close_reason
 
     def attach(self, upstream: Upstream, replica: str, name: str) -> None:
         """`upstream` serves the session from now on: what the core has kept is said to it, and it is heard.
@@ -153,6 +169,23 @@ class Bridge:
         if not self.waiting:
             self._guarded(lambda: self._core.unhealthy(policy))
 
+    def hand_back(self, may: Callable[[], bool]) -> None:
+        """End the session at the first moment at which its client loses nothing by connecting again and
+        `may()` allows it; `stay` takes that back.
+        """
+        self._may_hand_back = may
+        self._guarded(self._handed_back_if_due)
+
+    def stay(self) -> None:
+        """The session is not handed back any more."""
+        self._may_hand_back = None
+
+    def _handed_back_if_due(self) -> Commands:
+        may = self._may_hand_back
+        if may is None or self._core.handover != "now" or not may():
+            return ()
+        return self._core.fail(HandedBack())
+
     # What the client's door calls.
 
     def downstream_event(self, event: Event) -> None:
@@ -195,6 +228,8 @@ class Bridge:
             self.fail(MessageTooBig())
             return
         self._guarded(self._core.from_replica, event)
+        if self._may_hand_back is not None:
+            self._guarded(self._handed_back_if_due)
         if self._client_paused:
             self._guarded(self._regulate_client)  # the replica may have been told what was kept for it
 

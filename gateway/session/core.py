@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, Protocol
 
-from gateway.errors import GatewayRestarting, MessageTooBig, ReplicaLost, SessionEnded
+from gateway.errors import GatewayRestarting, HandedBack, MessageTooBig, ReplicaLost, SessionEnded
 from gateway.session.events import Closed, Event, Message, Ping, Pong
 
 CLIENT_VANISHED = Closed(1001, "client_gone")
@@ -50,6 +50,11 @@ class End:
 
 MoveCause = Literal["lost", "refused", "unhealthy"]
 UnhealthyPolicy = Literal["keep", "drain", "close"]
+
+Handover = Literal["now", "later", "never"]
+"""Whether a client would lose nothing if it were told to connect again: `now`; `later`, once what is under
+way has come and the client was shown its state; `never`, as things stand.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,10 @@ class SessionCore(Protocol):
     def why_not_resumable(self) -> str | None:
         """For the log line: why not; None while it may be, or may become so."""
 
+    @property
+    def handover(self) -> Handover:
+        """Whether the client has all with which it could go on in a new session, wherever that is."""
+
     def attached(self, replica: str, name: str) -> Commands:
         """The replica with this URL and display name took the session; also for the first one."""
 
@@ -140,6 +149,7 @@ class PassthroughCore:
     resumes = 0
     resumable = False
     why_not_resumable: str | None = "passthrough"
+    handover: Handover = "never"
 
     def __init__(self, max_message_bytes: int) -> None:
         self._max_message_bytes = max_message_bytes
@@ -246,7 +256,7 @@ def message_for(cause: SessionEnded) -> str | None:
     """The in-band message (JSON text) that tells a client of `cause`, or None where the close frame alone
     does.
     """
-    if isinstance(cause, GatewayRestarting):
+    if isinstance(cause, GatewayRestarting | HandedBack):
         return json.dumps({"type": "going_away", "message": cause.message, "retryable": True})
     if cause.code is None:
         return None

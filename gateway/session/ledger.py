@@ -215,6 +215,11 @@ class Ledger:
         return self._state is not None or self._done > 0
 
     @property
+    def has_unshown_past(self) -> bool:
+        """Whether the client has a segment that the last state does not cover."""
+        return any(asked.seen for asked in self._prompts)
+
+    @property
     def overflows(self) -> bool:
         """Whether more is kept than a session may keep."""
         return len(self._prompts) > MAX_PROMPTS or self._kept_bytes > MAX_KEPT_BYTES

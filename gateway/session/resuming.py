@@ -12,6 +12,7 @@ What only catches up is not shown to it.
 3. A loss ends a session that cannot be continued, and any session after too many; see `losses`.
 4. What a replica means to be the end is the end: `ltx2_stream_complete`, `session_timeout`, an error that
    forbids another attempt, a close that is no loss.
+5. Between segments, a client that was shown the state of all that it has can go on in a new session.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from gateway.session.core import (
     CLIENT_VANISHED,
     Command,
     Commands,
+    Handover,
     Move,
     MoveCause,
     Side,
@@ -91,6 +93,17 @@ class ResumingCore:
     @property
     def why_not_resumable(self) -> str | None:
         return self._ledger.why_not
+
+    @property
+    def handover(self) -> Handover:
+        now, seen = self._now, self._seen
+        if now is None or not now.stream_started or now.at_end or now.last_word or not self.resumable:
+            return "never"
+        asks = Side.CLIENT in now.questions
+        under_way = now.in_segment or self._ledger.waits_for_segment or not self._outbox.is_empty or asks
+        if seen.is_covered and not under_way:
+            return "now"
+        return "later" if asks or (seen.is_covered and seen.keeps_states) else "never"
 
     # What the shell tells
 
@@ -284,8 +297,10 @@ class ResumingCore:
             self._ledger.keep_state(state)
         elif self._ledger.has_past:
             self._ledger.give_up("no_snapshot")
-        shown = () if asker is Side.GATEWAY else self._show(message, said)
-        return (*shown, *self._leave(now))
+        if asker is Side.GATEWAY:
+            return self._leave(now)
+        self._seen.state(covers_all=not self._ledger.has_unshown_past)
+        return (*self._show(message, said), *self._leave(now))
 
     def _error(self, now: Present, message: Message, said: ReplicaMessage) -> Commands:
         if not now.spoke and is_refusal(said) and self._can_start_over:

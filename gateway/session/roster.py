@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
 from gateway.errors import GatewayRestarting, SessionEnded
 from gateway.logs import log_line
-from gateway.session.core import UnhealthyPolicy
+from gateway.session.core import Handover, UnhealthyPolicy
 
 logger = logging.getLogger("streamhold.drain")
 
@@ -28,6 +28,20 @@ class OpenSession(Protocol):
     @property
     def resumes(self) -> int:
         """How often it has gone on at another replica."""
+
+    @property
+    def handover(self) -> Handover:
+        """Whether its client would lose nothing by connecting again."""
+
+    @property
+    def handed_back(self) -> bool:
+        """It has ended so that its client connects again."""
+
+    def hand_back(self, may: Callable[[], bool]) -> None:
+        """End at the first moment at which the client loses nothing by it and `may()` allows it."""
+
+    def stay(self) -> None:
+        """It is not handed back any more."""
 
     def fail(self, cause: SessionEnded) -> None:
         """End for `cause`; a no-op once it has ended."""
@@ -64,18 +78,29 @@ class Roster:
         """No new session is admitted; set once, never taken back."""
         self.deadline_passed = False
         """Sessions that are still there are being ended."""
-        self._entries: set[Entry] = set()
+        self._entries: dict[Entry, None] = {}
+        """In the order in which they came."""
         self._empty = asyncio.Event()
         self._empty.set()
         self._hurried = asyncio.Event()
         self._resumes_before = 0
         """Of the sessions that have ended."""
+        self._handed_back_before = 0
 
     @property
     def resumes(self) -> int:
         """How often sessions have gone on at another replica, since this gateway began."""
         open_ones = (entry.session.resumes for entry in self._entries if entry.session is not None)
         return self._resumes_before + sum(open_ones)
+
+    @property
+    def handed_back(self) -> int:
+        """How many sessions have ended so that their clients connect again, since this gateway began."""
+        return self._handed_back_before + sum(session.handed_back for session in self.sessions())
+
+    def sessions(self) -> Sequence[OpenSession]:
+        """Those whose clients have been answered, the oldest first; a few of them may have ended."""
+        return [entry.session for entry in self._entries if entry.session is not None]
 
     def __len__(self) -> int:
         """Sessions that are open, being opened, or on their way out."""
@@ -85,14 +110,15 @@ class Roster:
     def entry(self) -> Iterator[Entry]:
         """List a session, so that a drain waits for it whatever it is doing."""
         entry = Entry(self)
-        self._entries.add(entry)
+        self._entries[entry] = None
         self._empty.clear()
         try:
             yield entry
         finally:
-            self._entries.discard(entry)
+            del self._entries[entry]
             if entry.session is not None:
                 self._resumes_before += entry.session.resumes
+                self._handed_back_before += entry.session.handed_back
             if not self._entries:
                 self._empty.set()
 
@@ -103,7 +129,7 @@ class Roster:
         """
         self.draining = True
         logger.info(log_line("drain_started", sessions=len(self), timeout_seconds=timeout_seconds))
-        for session in [entry.session for entry in self._entries if entry.session is not None]:
+        for session in self.sessions():
             if session.waiting:
                 session.fail(GatewayRestarting())
         if not await self._emptied(timeout_seconds):
@@ -123,7 +149,7 @@ class Roster:
         self._hurried.set()
 
     async def _end_all(self, spread_seconds: float) -> None:
-        left = [entry.session for entry in self._entries if entry.session is not None]
+        left = self.sessions()
         logger.warning(log_line("drain_deadline", sessions=len(self), spread_seconds=spread_seconds))
         for opening in [entry.opening for entry in self._entries if entry.opening is not None]:
             opening.reschedule(asyncio.get_running_loop().time())

@@ -21,6 +21,10 @@ class Seen:
         """Whether the session has begun for the client: more than its place in a queue."""
         self.hides_segment = False
         """Whether the replica is at a segment that the client has."""
+        self.is_covered = True
+        """Whether a state that the client was shown covers all its segments; true while it has none."""
+        self.keeps_states = False
+        """Whether the client was ever shown a state: such a client asks for them."""
         self._next_segment = 0
         self._once: set[str] = set()
         self._moved = False
@@ -57,7 +61,13 @@ class Seen:
         self.hides_segment = False
         if was_shown:
             self._next_segment += 1
+            self.is_covered = False
         return was_shown
+
+    def state(self, *, covers_all: bool) -> None:
+        """The client is shown a continuation state."""
+        self.keeps_states = True
+        self.is_covered = covers_all
 
     def first(self, kind: str) -> bool:
         """Whether the client has not seen a message of this type, one of those that open a session."""

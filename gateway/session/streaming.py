@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from gateway.errors import ReplicaLost, SessionEnded
 from gateway.session import protocol
-from gateway.session.core import Commands, Move, PassthroughCore, UnhealthyPolicy
+from gateway.session.core import Commands, Handover, Move, PassthroughCore, UnhealthyPolicy
 from gateway.session.events import Closed, Event, Message
 from gateway.session.losses import Losses
 from gateway.session.present import is_refusal
@@ -57,6 +57,10 @@ class StreamingCore:
     @property
     def why_not_resumable(self) -> str | None:
         return self._core.why_not_resumable if self._decided else None
+
+    @property
+    def handover(self) -> Handover:
+        return self._core.handover
 
     def attached(self, replica: str, name: str) -> Commands:
         self._replica, self._name = replica, name

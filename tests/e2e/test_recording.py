@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
 import socket
 from pathlib import Path
@@ -55,7 +57,7 @@ async def test_a_session_is_recorded_and_served_again(tmp_path: Path) -> None:
         url = await replay.ready()
         assert await one_segment(url) == media
         assert await replay.end(signal.SIGTERM) == 0
-        assert "1 sessions played to their end, 0 differed" in replay.output()
+        assert "1 session played to its end, 0 differed" in replay.output()
 
 
 async def test_a_recording_that_was_killed_can_be_replayed(tmp_path: Path) -> None:
@@ -148,7 +150,14 @@ async def test_a_gateway_works_in_front_of_a_recording(tmp_path: Path) -> None:
         ),
         (["--replay", "missing.jsonl"], 1, "missing.jsonl cannot be read: No such file or directory"),
         (["--replay", "."], 1, ". cannot be read: Is a directory"),
+        (["--replay", "/dev/zero"], 1, "/dev/zero is a device, and has no end: name a recording"),
         (["--replay", "there.jsonl"], 1, "there.jsonl, line 2: is no JSON"),
+        (["--replay", "half.jsonl"], 1, 'half.jsonl, line 1: "s_text" has \\ud800, half of a surrogate pair'),
+        (
+            ["--record", "new.jsonl", "--of", "ws://127.0.0.1:1", "--limit-mib", "1025"],
+            2,
+            "must be 1024 at most",
+        ),
         (["--replay", "empty.jsonl"], 1, 'empty.jsonl holds no session: no line has "conversation"'),
         (["--replay", str(CASES), "--port", "BUSY"], 1, "choose another with --port"),
         (["--replay", str(CASES), "--speed", "0"], 2, "must be a number above 0, or inf, not '0'"),
@@ -160,6 +169,7 @@ async def test_what_cannot_be_done_is_told_in_a_line(
 ) -> None:
     (tmp_path / "there.jsonl").write_text('{"conversation": "a", "session": 1}\n{oops\n')
     (tmp_path / "empty.jsonl").write_text("")
+    (tmp_path / "half.jsonl").write_text('{"conversation": "a", "steps": [{"s_text": "\\ud800"}]}\n')
     with socket.socket() as busy:
         busy.bind(("127.0.0.1", 0))
         busy.listen()
@@ -173,6 +183,23 @@ async def test_what_cannot_be_done_is_told_in_a_line(
         assert len(output.splitlines()) == 1
         assert output.startswith("emulator: ")
     assert not (tmp_path / "new.jsonl").exists()
+
+
+async def test_waiting_for_a_pipe_that_nobody_writes_ends_by_ctrl_c(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    async with Command(tmp_path, "--replay", str(pipe)) as command:
+        writers: list[int] = []
+
+        def is_read() -> bool:
+            with contextlib.suppress(OSError):  # ENXIO: nobody reads yet
+                writers.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+            return bool(writers)
+
+        await command.until(is_read, "it reads the pipe")
+        assert await command.end() == 130
+        assert command.output() == ""
+        os.close(*writers)
 
 
 async def test_the_help_of_the_plain_command_names_both(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from emulator.scenario.reading import SHIPPED, files_in, read_scenario
 from tests.support.gateway_process import GatewayProcess
-from tests.support.ports import free_port, port_is_free
+from tests.support.ports import free_ports
 from tests.support.processes import BIN, ROOT, RunningProcess
 
 pytestmark = pytest.mark.e2e
@@ -93,7 +93,7 @@ async def test_another_seed_gives_another_trace(tmp_path: Path) -> None:
 @pytest.mark.timeout(180)
 async def test_a_gateway_that_runs_is_played_against_one_scenario_after_the_other(tmp_path: Path) -> None:
     """Replicas die and come back between them, and the gateway stays."""
-    port = _row_of_free_ports(3)
+    port = free_ports(3)
     replicas = [
         {"url": f"http://127.0.0.1:{port + n}", "name": "abc"[n], "max_sessions": 4} for n in range(3)
     ]
@@ -109,15 +109,6 @@ async def test_a_gateway_that_runs_is_played_against_one_scenario_after_the_othe
         assert said.count("PASS") == 4
         assert "only a gateway that was started here gets signals" in said
         assert gateway.returncode is None
-
-
-def _row_of_free_ports(count: int) -> int:
-    """The first of so many free ports in a row."""
-    for _ in range(1000):
-        first = free_port()
-        if all(port_is_free(first + number) for number in range(count)):
-            return first
-    raise RuntimeError(f"no {count} free ports in a row")
 
 
 @contextmanager

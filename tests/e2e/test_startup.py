@@ -21,7 +21,7 @@ from tests.support.gateway_process import (
     gateway_command,
     gateway_environment,
 )
-from tests.support.ports import free_port, port_is_free
+from tests.support.ports import default_ports, free_port
 from tests.support.processes import BIN, ROOT, RunningProcess
 from tests.support.raw_client import raw_client
 from tests.support.scripted_replica import ScriptedReplica
@@ -140,9 +140,6 @@ async def test_readiness_waits_for_a_replica_and_liveness_does_not(tmp_path: Pat
             await eventually(lambda: gateway.answers("/readyz"), "a replica is healthy")
 
 
-DEFAULT_PORTS = (8000, 9101, 9102, 9103, 9190)
-
-
 @asynccontextmanager
 async def verbatim(command: str, folder: Path) -> AsyncIterator[RunningProcess]:
     """One of the README's commands as it is written there, from the root, with the environment on PATH."""
@@ -155,9 +152,8 @@ async def verbatim(command: str, folder: Path) -> AsyncIterator[RunningProcess]:
 
 
 async def test_the_two_commands_work_together_as_they_are_written(tmp_path: Path) -> None:
-    taken = [port for port in DEFAULT_PORTS if not port_is_free(port)]
-    assert not taken, f"this test runs the commands with their default ports, and these are taken: {taken}"
     async with (
+        default_ports(),
         verbatim("python -m emulator --replicas 3 --flaky b", tmp_path) as emulator,
         verbatim("granian gateway.app:app", tmp_path) as gateway,
     ):

@@ -72,6 +72,13 @@ async def test_replicas_that_run_are_members_and_none_are_left_at_the_end(server
         assert await seen.states() == {}
 
 
+async def test_replicas_are_announced_under_the_name_that_others_reach_them_by(server: RedisServer) -> None:
+    async with Farm(replicas=1, host="0.0.0.0") as farm:
+        async with announcing(farm, Place(server.url, host="emulator")):
+            members = await Onlooker(server).until(a="serving")
+    assert members["a"].report["url"] == f"http://emulator:{farm.replicas['a'].port}"
+
+
 async def test_a_killed_replica_expires_and_is_a_new_member_when_it_is_back(server: RedisServer) -> None:
     seen = Onlooker(server)
     async with Farm(replicas=2) as farm, announcing(farm, Place(server.url, ttl_seconds=SHORT_SECONDS)):

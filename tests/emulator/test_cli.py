@@ -243,6 +243,35 @@ async def test_the_media_are_those_asked_for(choice: str, is_video: bool) -> Non
     assert (media[4:8] == b"ftyp") is is_video
 
 
+# Other addresses than this machine's own
+
+
+def test_on_all_addresses_it_serves_others_and_its_control_api_keeps_to_its_guard() -> None:
+    with emulator(*FREE, "--host", "0.0.0.0", "--json") as process:
+        told = json_line(process)
+        control, replica = told["control"], told["replicas"][0]["url"]
+        assert control.startswith("http://127.0.0.1:")
+        # By an address of this machine that nobody listens on by itself.
+        elsewhere = control.replace("127.0.0.1", "127.0.0.2")
+        assert httpx.get(replica.replace("127.0.0.1", "127.0.0.2") + "/readyz").status_code == 200
+        assert httpx.get(elsewhere + "/replicas").status_code == 403
+        assert httpx.get(control + "/replicas").json()[0]["url"] == replica
+        process.send_signal(signal.SIGTERM)
+        code, _, err = ended(process)
+    assert code == 0
+    assert err.startswith("emulator: warning: --host 0.0.0.0: whoever reaches this machine")
+
+
+@pytest.mark.parametrize("host", ["name.invalid", "192.0.2.7", "a..b"])
+def test_an_address_that_is_not_this_machines_is_refused_in_a_line(host: str) -> None:
+    with emulator(*FREE, "--host", host) as process:
+        code, out, err = ended(process)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"emulator: --host {host}: ")
+    assert err.endswith("name an address of this machine, or 0.0.0.0 for all of them\n")
+    assert len(err.splitlines()) == 1
+
+
 # Announcing
 
 

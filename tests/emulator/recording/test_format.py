@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.recording.format import (
+    PIECE_BYTES,
     STYLES,
     Binary,
     Closed,
@@ -20,7 +21,7 @@ from emulator.recording.format import (
     step_fields,
     written,
 )
-from emulator.recording.reading import read
+from emulator.recording.reading import ON_THE_WIRE, read
 
 SIDES: st.SearchStrategy[Side] = st.sampled_from(["c", "s"])
 SCALARS = (
@@ -34,7 +35,11 @@ HARMLESS = st.text(alphabet="abcxyz {}[]:,\"'\\\n\té漢\u2028", max_size=40)
 SAYINGS: st.SearchStrategy[Said] = st.one_of(
     HARMLESS.map(Text),
     st.binary(max_size=64).map(Binary.of),
-    st.builds(Closed, st.integers(1000, 4999), st.text(max_size=20).filter(lambda text: text.isprintable())),
+    st.builds(
+        Closed,
+        st.sampled_from([*ON_THE_WIRE, 1005, 1006]),
+        st.text(max_size=20).filter(lambda text: text.isprintable()),
+    ),
 )
 
 
@@ -94,6 +99,13 @@ def test_media_may_be_left_out_and_has_a_stand_in_then() -> None:
     bare = read_back(step, media=False).said
     assert isinstance(bare, Binary)
     assert (bare.data, bare.size_bytes) == (None, 3)
-    assert len(bare.content()) == 3
-    assert bare.content() == bare.content()
-    assert Binary.of(b"abc").content() == b"abc"
+    (piece,) = bare.pieces()
+    assert len(piece) == 3
+    assert list(bare.pieces()) == [piece]
+    assert list(Binary.of(b"abc").pieces()) == [b"abc"]
+    assert list(Binary(0).pieces()) == [b""]
+
+
+def test_what_stands_in_for_many_bytes_comes_in_pieces() -> None:
+    sizes = [len(piece) for piece in Binary(2 * PIECE_BYTES + 5, "abc").pieces()]
+    assert sizes == [PIECE_BYTES, PIECE_BYTES, 5]

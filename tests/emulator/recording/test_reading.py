@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import re
 from pathlib import Path
@@ -9,8 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.recording.format import Answer, Binary, Closed, Conversation, Request, Step, Text, Upgrade
-from emulator.recording.reading import SAYINGS, BadRecording, read
+from emulator.recording import reading
+from emulator.recording.format import (
+    MAX_MESSAGE_BYTES,
+    PIECE_BYTES,
+    Answer,
+    Binary,
+    Closed,
+    Conversation,
+    Request,
+    Step,
+    Text,
+    Upgrade,
+)
+from emulator.recording.reading import SAYINGS, BadRecording, lines_in, read
 
 CASES = Path(__file__).parents[1] / "protocol" / "recorded-sessions.jsonl"
 
@@ -114,13 +128,60 @@ OPENED = {"conversation": "a", "session": 1}
         (
             lines(OPENED, {"session": 1, "s_close": [99, ""]}),
             2,
-            "the close code must be 1000 to 4999, not 99",
+            "the close code must be 1000 to 1003, 1005 to 1014 or 3000 to 4999, not 99",
+        ),
+        (lines(OPENED, {"session": 1, "s_close": [2000, ""]}), 2, "the close code must be"),
+        (
+            lines(OPENED, {"session": 1, "s_close": [1000, "ä" * 62]}),
+            2,
+            "123 bytes of UTF-8 at most, not 124",
+        ),
+        (
+            lines(OPENED, {"session": 1, "s_text": "\ud800"}),
+            2,
+            '"s_text" has \\ud800, half of a surrogate pair',
+        ),
+        (
+            lines(OPENED, {"session": 1, "c_text": "\udfff"}),
+            2,
+            '"c_text" has \\udfff, half of a surrogate pair',
+        ),
+        (lines(OPENED, {"session": 1, "s_close": [1000, "\ud800"]}), 2, "the reason has \\ud800, half"),
+        (lines({"conversation": "\ud800"}), 1, '"conversation" has \\ud800, half of a surrogate pair'),
+        (lines({"http": "GET /", "status": 200, "body": "\ud800"}), 1, '"body" has \\ud800, half'),
+        (
+            lines(OPENED, {"session": 1, "s": {"a": "\ud800"}}),
+            2,
+            'with "written": "compact-ascii" it is said by an escape',
+        ),
+        (
+            lines(OPENED, {"session": 1, "s_bytes": MAX_MESSAGE_BYTES + 1}),
+            2,
+            "has a message of 268435457 bytes; one can have 268435456 at most",
+        ),
+        (lines(OPENED, {"session": 1, "s_bytes": 10**100}), 2, "has a message of 1000000000000000000"),
+        ([b'{"conversation": "a", "conversation": "b"}\n'], 1, 'has the key "conversation" twice'),
+        ([*lines(OPENED), b'{"session":1,"s":{"a":{"type":1,"b":2,"type":1}}}\n'], 2, 'the key "type" twice'),
+        (
+            lines({"conversation": "a", "answer": {"status": 199}}),
+            1,
+            "101, or an HTTP status from 200 to 599",
+        ),
+        (
+            lines({"conversation": "a", "answer": {"status": 401, "headers": [["A b", "c"]]}}),
+            1,
+            "has a header 'A b', which is no name of one",
+        ),
+        (
+            lines({"conversation": "a", "answer": {"status": 401, "headers": [["A", "b\r\nC: d"]]}}),
+            1,
+            "has the header A with characters that no header can have",
         ),
         (lines(OPENED, {"session": 1, "c": {}, "at": -1}), 2, '"at" must be seconds'),
         (lines({"conversation": "a", "steps": {}}), 1, '"steps" must be a list, not an object'),
         (lines({"conversation": 1}), 1, '"conversation" must be a text, not a number'),
         (lines({"http": "health", "status": 200}), 1, '"http" must be a method and a path'),
-        (lines({"http": "GET /", "status": 9}), 1, '"status" must be an HTTP status, not 9'),
+        (lines({"http": "GET /", "status": 9}), 1, '"status" must be an HTTP status from 200 to 599, not 9'),
         (
             lines({"conversation": "a", "upgrade": {"headers": [["x"]]}}),
             1,
@@ -134,6 +195,57 @@ def test_what_is_wrong_is_told_with_its_line(content: list[bytes], line: int, te
     assert caught.value.line == line
     assert text in str(caught.value)
     assert str(caught.value).startswith(f"line {line}: " if line else "holds")
+
+
+def test_half_of_a_surrogate_pair_can_be_said_where_it_is_escaped() -> None:
+    recording = read(lines(OPENED, {"session": 1, "s": {"a": "\ud800"}, "written": "compact-ascii"}))
+    assert recording.conversations[0].steps[0].said == Text('{"a":"\\ud800"}')
+
+
+def test_the_largest_message_takes_no_memory_until_it_is_sent() -> None:
+    recording = read(lines(OPENED, {"session": 1, "s_bytes": MAX_MESSAGE_BYTES}))
+    (said,) = (step.said for step in recording.conversations[0].steps)
+    assert isinstance(said, Binary)
+    assert len(next(said.pieces())) == PIECE_BYTES
+
+
+class Endless:
+    """A file without an end and without a line feed, which notes how much is asked of it at a time."""
+
+    asked = 0
+
+    def readline(self, limit: int, /) -> bytes:
+        self.asked = max(self.asked, limit)
+        return b"0" * limit
+
+
+def test_a_file_without_an_end_is_refused() -> None:
+    with pytest.raises(BadRecording, match=r"^line 1: is beyond 0 MiB"):
+        read(lines_in(file := Endless(), 1000))
+    assert file.asked == 1001
+    whole = io.BytesIO(b"".join(lines(OPENED, {"session": 1, "c": {}})))
+    with pytest.raises(BadRecording, match=r"^line 2: is beyond"):
+        read(lines_in(whole, 50))
+    whole.seek(0)
+    assert len(read(lines_in(whole, len(whole.getvalue()))).conversations) == 1
+
+
+def test_steps_without_an_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MAX_LINES", 3)
+    steps: list[dict[str, Any]] = [{"c": {}}] * 3
+    assert len(read(lines({"conversation": "a", "steps": steps})).conversations[0].steps) == 3
+    with pytest.raises(BadRecording, match="line 2: is beyond 3 steps"):
+        read(lines({"conversation": "a", "session": 1, "steps": steps}, {"session": 1, "c": {}}))
+
+
+def test_values_too_deep_to_be_written_again_are_refused() -> None:
+    def deep(depth: int) -> bytes:
+        return b'{"conversation":"a","steps":[{"c":{"x":' + b"[" * depth + b"]" * depth + b"}}]}\n"
+
+    assert len(read([deep(100)]).conversations) == 1
+    for depth in range(800, 1010, 3):
+        with contextlib.suppress(BadRecording):
+            read([deep(depth)])
 
 
 @given(st.lists(st.binary(max_size=60), max_size=4))

@@ -74,3 +74,17 @@ def test_requests_are_recorded_with_their_answers(tmp_path: Path) -> None:
         ("/health?key=***", {"status": "ok"})
     ]
     assert recording.conversations[0].answer == Answer(503, None, (), "busy")
+
+
+def test_the_file_has_no_more_lines_than_can_be_replayed(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    told: list[str] = []
+    with Recorder(file, "ws://x:1", most_lines=5, on_limit=told.append) as recorder:
+        session = recorder.begin("/", [], [])
+        session.answered(Answer())
+        for _ in range(5):
+            session.passed("c", "x")
+    assert told == ["its limit is reached: nothing more is recorded"]
+    lines = file.read_bytes().splitlines()
+    assert len(lines) == 6
+    assert json.loads(lines[-1])["full"].endswith(" 5 lines")

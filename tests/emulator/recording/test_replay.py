@@ -15,7 +15,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
 from emulator.farm import Farm
-from emulator.recording.format import line_of
+from emulator.recording.format import PIECE_BYTES, line_of
 from emulator.recording.reading import read
 from emulator.recording.replay import Replay
 from tests.emulator.recording.support import recorded
@@ -271,3 +271,26 @@ async def test_clients_are_told_1001_when_the_replay_ends() -> None:
         client = await connect(replay.url, proxy=None)
     await client.wait_closed()
     assert client.close_code == 1001
+    assert replay.tally == (0, 0)
+    assert replay.replay.tally.unfinished == 1
+    assert replay.said[-1] == "session 1: not over when the replay was stopped"
+
+
+async def test_a_large_message_of_which_only_the_length_is_known_is_one_message() -> None:
+    size = 3 * PIECE_BYTES + 7
+    async with played(one({"s_bytes": size}, {"s": {"n": 1}}, {"s_close": [1000, ""]})) as replay:
+        async with session(replay.url) as client:
+            media = await client.receive()
+            assert isinstance(media, bytes)
+            assert len(media) == size
+            assert await client.receive() == {"n": 1}
+        await replay.told((1, 0))
+
+
+async def test_a_client_that_breaks_the_protocol_has_not_played_to_the_end() -> None:
+    async with played(one({"s": {}})) as replay:
+        async with session(replay.url) as client:
+            await client.receive()
+            client.socket.transport.write(b"\xff\x80\x00\x00\x00\x00")
+            await replay.told((0, 1))
+    assert "the client broke the WebSocket protocol: 1002" in replay.said[-1]

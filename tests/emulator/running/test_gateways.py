@@ -24,7 +24,7 @@ from emulator.running.gateways import (
     parsed,
     started,
 )
-from emulator.running.ports import free_port
+from tests.support.ports import free_port
 from tests.support.processes import ROOT
 from tests.support.waiting import eventually
 

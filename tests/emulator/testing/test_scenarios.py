@@ -12,6 +12,7 @@ from emulator.scenario.reading import SHIPPED
 from emulator.testing import scenarios
 from emulator.testing.scenarios import NotPlayed
 from tests.support.outside import Outside
+from tests.support.ports import free_ports
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -98,6 +99,7 @@ def test_a_wrong_place_is_told_what_would_be_right(
 
 
 async def test_the_callers_loop_is_left_alone() -> None:
+    nowhere = Standing("http://127.0.0.1:1", free_ports(3))
     with pytest.raises(NotPlayed, match="no gateway answers there"):
-        await asyncio.to_thread(scenarios.play, SHIPPED / "kill.yaml", Standing("http://127.0.0.1:1"))
+        await asyncio.to_thread(scenarios.play, SHIPPED / "kill.yaml", nowhere)
     assert asyncio.get_running_loop().is_running()

@@ -10,6 +10,7 @@ from gateway.session.core import (
     Blame,
     Commands,
     End,
+    Handover,
     Move,
     MoveCause,
     Side,
@@ -66,6 +67,12 @@ class ScriptedCore:
     def in_segment(self) -> bool:
         self._break("in_segment")
         return self._in_segment
+
+    @property
+    def handover(self) -> Handover:
+        """Between segments it is `now`."""
+        self._break("handover")
+        return "later" if self._in_segment else "now"
 
     def attached(self, replica: str, name: str) -> Commands:
         self._called(f"attached {replica} {name}")

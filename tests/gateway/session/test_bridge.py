@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from gateway.errors import GatewayRestarting, NoHealthyReplica, PingTimeout, ReplicaLost
+from gateway.errors import GatewayRestarting, HandedBack, NoHealthyReplica, PingTimeout, ReplicaLost
 from gateway.session.bridge import BACKLOG_BYTES, Bridge
 from gateway.session.core import Commands, End, Move, PassthroughCore, SessionCore, Side
 from gateway.session.downstream import Capabilities
@@ -489,6 +489,41 @@ async def test_an_unhealthy_replica_is_the_cores_concern_while_it_serves() -> No
         assert core.calls[1:] == ["unhealthy keep", "unhealthy close"]
 
 
+async def test_a_session_is_handed_back_at_the_first_good_moment() -> None:
+    core = ScriptedCore()
+    async with bridged(core=core) as session:
+        session.upstream.says(STARTS_SEGMENT)
+        session.bridge.hand_back(lambda: True)
+        session.upstream.says(Message(b"media"))
+        assert (session.bridge.handover, session.bridge.handed_back) == ("later", False)
+        session.upstream.says(ENDS_SEGMENT)
+        assert await session.bridge.ended == End(Side.GATEWAY, 1012, "rebalance_reconnect")
+        assert session.told == (Closed(1012, "rebalance_reconnect"),) * 2
+        assert (session.bridge.handover, session.bridge.handed_back) == ("never", True)
+        session.bridge.hand_back(lambda: True)
+        assert [type(cause) for cause in core.causes] == [HandedBack]
+
+
+async def test_a_session_that_is_to_stay_or_may_not_go_is_not_handed_back() -> None:
+    async with bridged(core=ScriptedCore()) as session:
+        session.upstream.says(STARTS_SEGMENT)
+        session.bridge.hand_back(lambda: True)
+        session.bridge.stay()
+        session.upstream.says(ENDS_SEGMENT)
+        allowed = [False, True]
+        session.bridge.hand_back(lambda: allowed.pop(0))
+        assert not session.ended()
+        session.upstream.says(Message("anything"))
+        assert session.bridge.handed_back
+
+
+async def test_a_session_that_ended_otherwise_was_not_handed_back() -> None:
+    async with bridged(core=ScriptedCore()) as session:
+        session.upstream.says(Closed(1012, "rebalance_reconnect"))
+        assert session.ended()
+        assert not session.bridge.handed_back
+
+
 async def test_blame_is_passed_on() -> None:
     async with bridged(core=ScriptedCore()) as session:
         session.upstream.says(blames(B))
@@ -738,6 +773,7 @@ BROKEN: dict[str, Callable[[Session], object]] = {
     "unhealthy": lambda session: session.bridge.unhealthy("keep"),
     "backlog_bytes": lambda session: loses_its_replica(session).door.says(Message("1")),
     "in_segment": lambda session: None,
+    "handover": lambda session: session.bridge.hand_back(lambda: True),
     "stalled": lambda session: session.upstream.says(STARTS_SEGMENT),
 }
 """What brings the shell to call each method, and to ask for each property."""

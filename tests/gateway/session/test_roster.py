@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from gateway.errors import GatewayRestarting, SessionEnded
 from gateway.session import roster as module
-from gateway.session.core import UnhealthyPolicy
+from gateway.session.core import Handover, UnhealthyPolicy
 from gateway.session.roster import Roster
 from tests.gateway.session.virtual_time import VirtualTimeLoop
 from tests.support.manual_clock import settle
@@ -22,6 +23,8 @@ class Session:
     def __init__(self, lingers_seconds: float = 0, *, waiting: bool = False) -> None:
         self.waiting = waiting
         self.resumes = 0
+        self.handover: Handover = "never"
+        self.handed_back = False
         self.unhealthy_policies: list[UnhealthyPolicy] = []
         self.causes: list[SessionEnded] = []
         self.told_at: float | None = None
@@ -36,6 +39,12 @@ class Session:
 
     def unhealthy(self, policy: UnhealthyPolicy) -> None:
         self.unhealthy_policies.append(policy)
+
+    def hand_back(self, may: Callable[[], bool]) -> None:
+        self.handed_back = may()
+
+    def stay(self) -> None:
+        """Nothing is kept of what it was asked."""
 
 
 async def hold(
@@ -252,3 +261,27 @@ async def test_resumes_of_open_sessions_and_of_those_that_have_ended_are_counted
         assert roster.resumes == 7
         assert waiting.session is None
     assert roster.resumes == 7
+
+
+async def test_sessions_are_listed_from_the_oldest_once_they_are_answered() -> None:
+    roster, sessions = Roster(), [Session() for _ in range(5)]
+    with roster.entry() as first, roster.entry() as second, roster.entry():
+        second.opened(sessions[1], has_replica=True)
+        first.opened(sessions[0], has_replica=True)
+        with roster.entry() as third:
+            third.opened(sessions[2], has_replica=True)
+            assert roster.sessions() == sessions[:3]
+        assert roster.sessions() == sessions[:2]
+
+
+async def test_sessions_that_were_handed_back_are_counted_while_they_close_and_after() -> None:
+    roster, goes, stays = Roster(), Session(), Session()
+    with roster.entry() as first:
+        first.opened(stays, has_replica=True)
+        with roster.entry() as second:
+            second.opened(goes, has_replica=True)
+            assert roster.handed_back == 0
+            goes.hand_back(lambda: True)
+            assert roster.handed_back == 1
+        assert roster.handed_back == 1
+    assert roster.handed_back == 1

@@ -1,0 +1,1 @@
+"""Replicas listed in a Cloud Map of their own: AWS's API on this machine, played by moto."""
