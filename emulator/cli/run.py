@@ -70,7 +70,8 @@ def _parser() -> argparse.ArgumentParser:
         nargs="+",
         type=Path,
         metavar="FILE",
-        help=f"a scenario, or a directory of them; see {SHIPPED}",
+        help="a scenario, or a directory of them; `kill` is the one of that name that comes along, of which "
+        f"`python -m emulator list` tells (they are in {SHIPPED})",
     )
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument(

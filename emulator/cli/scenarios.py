@@ -12,6 +12,7 @@ from pathlib import Path
 from emulator.scenario import Scenario
 from emulator.scenario.reading import SHIPPED, BrokenScenario, files_in, read_scenario
 from emulator.scenario.schema import schema_text
+from emulator.scenario.text import printable
 
 RIGHT, BROKEN = 0, 2
 UNREAD = 141
@@ -63,7 +64,9 @@ def validate(arguments: Sequence[str]) -> int:
             broken += 1
         else:
             good += 1
-            print(f"{file}: {scenario.name}: right")
+            print(f"{printable(str(file))}: {scenario.name}: right")
+            for warning in scenario.warnings:
+                print(f"{printable(str(file))}: note: {warning}")
     if good + broken == 0:
         return _nothing_in(options.files)
     return BROKEN if broken else RIGHT
@@ -82,7 +85,8 @@ def list_scenarios(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     paths = options.paths or [SHIPPED]
     found = list(_read(paths))
-    rows = [(one.name, ", ".join(one.needs) or "-", one.description) for _, one in found if one is not None]
+    scenarios = [one for _, one in found if one is not None]
+    rows = [(one.name, ", ".join(one.needs) or "-", printable(one.description)) for one in scenarios]
     if not found:
         return _nothing_in(paths)
     if rows:
@@ -103,6 +107,6 @@ def _read(paths: Iterable[Path]) -> Iterator[tuple[Path, Scenario | None]]:
 
 
 def _nothing_in(paths: Iterable[Path]) -> int:
-    where = ", ".join(map(str, paths))
+    where = printable(", ".join(map(str, paths)))
     print(f"{where}: no scenario file there; they end in .yaml or .yml", file=sys.stderr)
     return BROKEN

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from emulator.running.kept import Kept, kept
+from emulator.scenario import as_variable
 
 HOST = "127.0.0.1"
 READY_PATH = "/readyz"
@@ -86,7 +87,7 @@ def environment(
         "GATEWAY_ROUTER__HEALTH_CHECK__INTERVAL_SECONDS": "0.5",
         "REPLICA_URLS": " ".join(str(replica["url"]) for replica in replicas),
         "REPLICA_CAPACITY": str(capacity),
-        **{name: value if isinstance(value, str) else json.dumps(value) for name, value in own.items()},
+        **{name: as_variable(value) for name, value in own.items()},
     }
 
 

@@ -11,6 +11,7 @@ from emulator.running.account import account_of
 from emulator.running.seen import Played
 from emulator.running.words import counted
 from emulator.scenario import NEEDS, Need, Scenario
+from emulator.scenario.text import printable
 
 Verdict = Literal["passed", "failed", "cannot"]
 
@@ -35,7 +36,11 @@ class Result:
         return f"{word}  {self.scenario.name}  ({self.seconds:.1f} s){first}"
 
     def lines(self, *, account: bool) -> Iterator[str]:
-        """The verdict for people; with the account of what happened, if that is wanted."""
+        """The verdict for people; with the account of what happened, if that is wanted. What others wrote is
+        made fit for a terminal."""
+        return (printable(line.expandtabs()) for line in self._lines(account=account))
+
+    def _lines(self, *, account: bool) -> Iterator[str]:
         yield self.headline
         yield from (f"      note: {note}" for note in self.notes)
         if self.verdict == "failed":

@@ -91,8 +91,11 @@ def _signals(scenario: Scenario) -> bool:
 
 def _notes(scenario: Scenario, venue: Venue) -> tuple[str, ...]:
     if isinstance(venue, Standing) and scenario.gateway.environment:
-        return ("its settings for the gateway were not applied: that needs --start-gateway",)
-    return ()
+        return (
+            *scenario.warnings,
+            "its settings for the gateway were not applied: that needs --start-gateway",
+        )
+    return scenario.warnings
 
 
 async def _undisturbed(played: Played) -> dict[str, list[str]]:

@@ -11,7 +11,7 @@ from emulator.scenario.expectations import (
 from emulator.scenario.faults import FaultAction, Faults
 from emulator.scenario.model import Scenario
 from emulator.scenario.sessions import Binary, Line, Prompt, Read, Reconnect, Say, Sessions, Wait
-from emulator.scenario.stage import NEEDS, Gateway, Need, Plan, Replicas
+from emulator.scenario.stage import NEEDS, Gateway, Need, Plan, Replicas, as_variable
 from emulator.scenario.timeline import (
     Action,
     Client,
@@ -66,5 +66,6 @@ __all__ = [
     "Step",
     "Wait",
     "When",
+    "as_variable",
     "matching",
 ]

@@ -15,9 +15,8 @@ from emulator.scenario.faults import FaultAction
 from emulator.scenario.model import Scenario
 from emulator.scenario.text import Path
 from emulator.scenario.timeline import Action, Client, Signal
-from emulator.scenario.values import THERE, Count, matching
+from emulator.scenario.values import THERE, Count, did_you_mean, matching
 from emulator.scenario.when import ClientWhen, ReplicaWhen, StatusWhen, When
-from emulator.scenario.words import did_you_mean
 
 Broken = tuple[Path, str]
 """Where, and what is wrong and would be right."""
@@ -28,18 +27,23 @@ _FROM_GATEWAYS = {"session_resumed", "going_away"}
 _ANY = {"binary", "other"}
 
 
-def broken_rules(scenario: Scenario, unsure: Iterable[str] = ()) -> Iterator[Broken]:
-    """Every rule between values that `scenario` breaks. `unsure` are sections (replicas, sessions) that have
-    been complained of, so that nothing is said of names that may be theirs."""
-    checks = _Checks(scenario, frozenset(unsure))
+def broken_rules(
+    scenario: Scenario, *, wrong: Iterable[Path] = (), unsure: Iterable[str] = ()
+) -> Iterator[Broken]:
+    """Every rule between values that `scenario` breaks. `wrong` are places that have been complained of, and
+    have nothing or something else in them here: nothing is said of what that may bring about. `unsure` are
+    sections (replicas, sessions) whose names are not known because of it."""
+    checks = _Checks(scenario, wrong, frozenset(unsure))
     yield from checks.names()
     yield from checks.moments()
     yield from checks.expectations()
 
 
 class _Checks:
-    def __init__(self, scenario: Scenario, unsure: frozenset[str]) -> None:
+    def __init__(self, scenario: Scenario, wrong: Iterable[Path], unsure: frozenset[str]) -> None:
         self._all = scenario
+        self._wrong = {path[:length] for path in wrong for length in range(len(path) + 1)}
+        """With all that holds it."""
         self._unsure = unsure
         self._sessions = scenario.session_names
         self._replicas = scenario.replicas.names
@@ -50,7 +54,7 @@ class _Checks:
         """Names twice, and names that nobody has."""
         seen: set[str] = set()
         for index, entry in enumerate(self._all.sessions):
-            if twice := seen.intersection(entry.names):
+            if (twice := seen.intersection(entry.names)) and "sessions" not in self._unsure:
                 yield ("sessions", index, "name"), f"makes {min(twice)} twice; names of sessions differ"
             seen.update(entry.names)
             if entry.when is not None:
@@ -71,7 +75,8 @@ class _Checks:
                 pass
             case _:
                 yield from self._replica((name for name in action.replica if name != THERE), here)
-                if THERE in action.replica and not isinstance(when, ReplicaWhen | ClientWhen):
+                is_sure = not {(*here[:2], "when"), (*here[:2], "at")} & self._wrong
+                if is_sure and THERE in action.replica and not isinstance(when, ReplicaWhen | ClientWhen):
                     yield here, "there is where an event happened; the step needs a when with one"
                 if isinstance(action, FaultAction) and not action.faults:
                     yield here, "arms nothing; name a fault, as in {replica: b, stall: {}}"
@@ -123,7 +128,7 @@ class _Checks:
             for index, check in enumerate(self._all.expect.status)
         ]
         for here, moment in moments:
-            if moment is not None and moment > last:
+            if moment is not None and moment > last and ("deadline",) not in self._wrong:
                 yield here, f"is {moment:g} s, after the deadline of {last:g} s: it never comes"
         yield from self._waits_for_itself()
 
@@ -136,7 +141,7 @@ class _Checks:
                 waits_for = entry.when.session
                 if waits_for in own:
                     yield ("sessions", index, "when"), f"waits for {waits_for}, which it opens itself"
-                elif waits_for not in opened and not entry.together:
+                elif waits_for not in opened and not entry.together and "sessions" not in self._unsure:
                     text = "which opens after it; put it below, or make it together: true"
                     yield ("sessions", index, "when"), f"waits for {waits_for}, {text}"
             opened |= own
@@ -160,7 +165,7 @@ class _Checks:
         for index, check in enumerate(expect.status):
             yield from self._statuses(check.replicas, ("expect", "status", index, "replicas"))
         signals = any(step.gateway is not None for step in self._all.timeline)
-        if expect.gateway.exit != "none" and not signals:
+        if expect.gateway.exit != "none" and not signals and ("timeline",) not in self._wrong:
             yield ("expect", "gateway", "exit"), "no step tells the gateway to end: give one gateway: SIGTERM"
 
     def _of_session(self, expected: OfSession, here: Path) -> Iterator[Broken]:
@@ -189,8 +194,13 @@ class _Checks:
             place: Path = (*here, "struck", fault)
             if fault not in CATALOGUE:
                 yield place, f"is no fault{did_you_mean(fault, CATALOGUE)}"
-            elif not self._unsure and not self._is_armed(fault, names) and _wants_some(count):
+            elif self._knows_faults and not self._is_armed(fault, names) and _wants_some(count):
                 yield place, f"nothing arms {fault} there: put it under replicas.faults, or into a step"
+
+    @property
+    def _knows_faults(self) -> bool:
+        """Whether all that is armed anywhere has been read."""
+        return not {("replicas",), ("timeline",)} & self._wrong
 
     def _is_armed(self, fault: str, names: list[str]) -> bool:
         """On one of these replicas at least, at some time."""
@@ -208,4 +218,5 @@ def _wants_some(count: Count) -> bool:
 
 
 def _short(names: list[str]) -> str:
+    names = list(dict.fromkeys(names))
     return ", ".join(names) if len(names) <= 12 else f"{', '.join(names[:10])} ... {names[-1]}"

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, StrictBool, StrictInt, StrictStr, Tag
 
-from emulator.scenario.values import Duration, HowMany, ItemT, OneOrMore, Part, Pattern, Word
+from emulator.scenario.values import Duration, HowMany, ItemT, OneOrMore, Part, Pattern, Word, count_from
 from emulator.scenario.when import ReplicaStatus
 
 CloseCode = Annotated[StrictInt, Field(ge=1000, le=4999)]
@@ -18,11 +18,13 @@ NoneOr = Annotated[
     Discriminator(lambda written: "(text)" if isinstance(written, str) else "(more)"),
 ]
 """The word `none`, or more than that."""
-AllOr = Annotated[
-    Annotated[Literal["all"], Tag("(all)")] | Annotated[ItemT, Tag("(more)")],
+_AllOrCount = Annotated[
+    Annotated[Literal["all"], Tag("(all)")]
+    | Annotated[
+        HowMany, BeforeValidator(lambda written: count_from(written, or_else="all, ")), Tag("(more)")
+    ],
     Discriminator(lambda written: "(all)" if written == "all" else "(more)"),
 ]
-"""The word `all`, or something else."""
 
 
 class Close(Part):
@@ -80,7 +82,7 @@ class OfSession(Part):
     """Text messages by their `type`; `binary` are the binary ones, `other` those without a type."""
     order: tuple[Word, ...] = ()
     """Types that came in this order, whatever came between them."""
-    segments: AllOr[HowMany] | None = None
+    segments: _AllOrCount | None = None
     """Complete segments; `all`: as many as it asked for."""
     gaps: Literal["none"] | None = None
     """`none`: complete segments are numbered 0, 1, 2 and so on, each number once, in every connection."""
@@ -176,3 +178,10 @@ class Expectations(Part):
     """Of the gateway's /status."""
     gateway: OfGateway = OfGateway()
     """Of the gateway's process."""
+
+    @property
+    def holds_anything(self) -> bool:
+        """Whether anything is looked at that happens whatever the scenario says."""
+        parts = [one for several in (*self.sessions.values(), *self.replicas.values()) for one in several]
+        says = any(part.model_fields_set - {"how_many", "together"} for part in parts)
+        return says or bool(self.status) or "gateway" in self.model_fields_set

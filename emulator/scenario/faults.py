@@ -6,14 +6,17 @@ schema has every fault with its fields.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
+import msgspec
 from pydantic import BeforeValidator, WithJsonSchema, create_model
 
 from emulator.faults import CATALOGUE, BadFault, Fault, fault_from
-from emulator.scenario.values import Part, Patterns, seconds_in
+from emulator.scenario.values import Inside, Part, Patterns, but, did_you_mean, seconds_in
 
 FAULT_KEY = "x-fault"
 """In the raw schema, in place of a fault's own: `schema` fills it in."""
@@ -34,19 +37,59 @@ def _fault(name: str, written: object) -> Fault:
     if isinstance(written, Fault):
         return written
     if written is not None and not isinstance(written, Mapping):
-        raise ValueError("should be a mapping of the fault's fields, or {} for its defaults")
-    fields = {str(key): _field(str(key), value) for key, value in (written or {}).items()}
+        raise ValueError(f"should be a mapping of the fault's fields, or {{}} for its defaults{but(written)}")
+    fields: dict[str, object] = {}
+    wrong: list[tuple[str, str, bool]] = []
+    hints = _hints(name)
+    for key, value in (written or {}).items():
+        try:
+            fields[str(key)] = _field(str(key), value, hints)
+        except ValueError as error:
+            wrong.append((str(key), str(error), str(key) not in hints))
+    if wrong:
+        raise Inside(*wrong)
     try:
         return fault_from(name, fields)
     except BadFault as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(str(error).removeprefix(f"{name}: ")) from None
 
 
-def _field(key: str, value: object) -> object:
-    """Times of faults are seconds by name; they may be written as durations all the same."""
+@functools.cache
+def _hints(name: str) -> dict[str, Any]:
+    """The type of each field of the fault."""
+    kind = CATALOGUE[name]
+    hints = get_type_hints(kind)
+    return {entry.name: hints[entry.name] for entry in dataclasses.fields(kind)}
+
+
+def _field(key: str, value: object, hints: Mapping[str, Any]) -> object:
+    """The value of a field. Times of faults are seconds by name; they may be written as durations all the
+    same. Raises ValueError."""
+    if key not in hints:
+        raise ValueError(f"is not a key here{did_you_mean(key, hints)}")
     if isinstance(value, str) and (key == "seconds" or key.endswith("_seconds")):
         return seconds_in(value)
-    return value
+    try:
+        return msgspec.convert(value, hints[key])
+    except msgspec.ValidationError:
+        raise ValueError(f"should be {_forms(hints[key])}{but(value)}") from None
+
+
+def _forms(hint: Any) -> str:
+    """What a field may be, in words: its choices, where it has some."""
+    found: list[str] = []
+    for one in get_args(hint) if isinstance(hint, UnionType) else (hint,):
+        found += map(repr, get_args(one)) if get_origin(one) is Literal else [_FORMS.get(one, str(one))]
+    return " or ".join(part for part in (", ".join(found[:-1]), found[-1]) if part)
+
+
+_FORMS: Mapping[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    bool: "true or false",
+    NoneType: "null",
+}
 
 
 def _fields() -> dict[str, Any]:

@@ -52,6 +52,14 @@ class Scenario(Part):
         found = {*self.gateway.needs, *self._implied()}
         return tuple(need for need in NEEDS if need in found)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is right, and hardly meant, in words."""
+        if self.expect.holds_anything:
+            return ()
+        text = "it expects nothing: whatever its sessions and replicas see, it passes"
+        return (f"{text}; say under expect what should come of it",)
+
     def _implied(self) -> Iterator[Need]:
         triggers = [step.when for step in self.timeline] + [entry.when for entry in self.sessions]
         if self.expect.status or any(isinstance(when, StatusWhen) for when in triggers):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import stat
@@ -13,11 +14,17 @@ from typing import Any
 from pydantic import ValidationError
 
 from emulator.scenario.checks import broken_rules
+from emulator.scenario.mending import unsure_names, without
 from emulator.scenario.model import Scenario
-from emulator.scenario.text import Path, Place, Text, read_text
+from emulator.scenario.text import Place, Text, printable, read_text
+from emulator.scenario.values import did_you_mean
 from emulator.scenario.words import dotted, told
 
 MOST_BYTES = 1024 * 1024
+MOST_TOLD = 50
+"""Problems of one file that are told; nobody mends more in one go."""
+ROUNDS = 6
+BEGIN = Place(1, 1)
 EXAMPLE = """\
     replicas: {count: 2}
     sessions:
@@ -36,35 +43,49 @@ class Problem:
 
     file: str
     place: Place | None
-    """None for the file as a whole."""
+    """None where nothing of the file could be read."""
     key: str
     """As in `timeline[0].kill`; empty for the file as a whole."""
     message: str
     """What is wrong, and what would be right."""
 
     def __str__(self) -> str:
-        where = f"{self.file}:{self.place.line}:{self.place.column}" if self.place else self.file
-        return f"{where}: {self.key}: {self.message}" if self.key else f"{where}: {self.message}"
+        file = printable(self.file)
+        where = f"{file}:{self.place.line}:{self.place.column}" if self.place else file
+        message = "\n".join(printable(line) for line in self.message.split("\n"))
+        return f"{where}: {printable(self.key)}: {message}" if self.key else f"{where}: {message}"
 
 
 class BrokenScenario(Exception):
-    """A scenario file cannot be used; it has every problem of it."""
+    """Scenario files cannot be used; it has every problem of them, and tells so many of each."""
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
-        super().__init__("\n".join(map(str, problems)))
+        super().__init__("\n".join(_told(problems)))
         self.problems = problems
+
+
+def _told(problems: tuple[Problem, ...]) -> Iterator[str]:
+    for file, group in itertools.groupby(problems, lambda one: one.file):
+        of_file = list(group)
+        yield from map(str, of_file[:MOST_TOLD])
+        if len(of_file) > MOST_TOLD:
+            yield f"{printable(file)}: and {len(of_file) - MOST_TOLD} more problems"
 
 
 def read_scenario(path: FilePath) -> Scenario:
     """The scenario in `path`. Raises BrokenScenario with every problem of it."""
+    content = b""
     try:
-        text = _content(path).decode("utf-8-sig")
+        content = _content(path)
+        text = content.decode("utf-8-sig")
     except _Unreadable as why:
-        raise _whole(path, str(why)) from None
+        raise _whole(path, str(why), why.place) from None
     except FileNotFoundError:
-        raise _whole(path, "there is no such file") from None
+        raise _whole(path, f"there is no such file{_guess(path)}") from None
     except UnicodeDecodeError as error:
-        raise _whole(path, f"is not UTF-8 text (at byte {error.start + 1}); save it as UTF-8") from None
+        before = content[: error.start].decode("utf-8-sig")
+        place = Place(before.count("\n") + 1, len(before) - before.rfind("\n"))
+        raise _whole(path, "is not UTF-8 text; save it as UTF-8", place) from None
     except OSError as error:
         raise _whole(path, f"cannot be read: {error.strerror}") from None
     except ValueError as error:  # a name with a zero byte
@@ -78,7 +99,7 @@ def scenario_from(text: str, *, file: str = "scenario.yaml") -> Scenario:
     read = read_text(text)
     problems = [Problem(file, fault.place, dotted(fault.path), fault.message) for fault in read.faults]
     if read.is_readable and not isinstance(read.tree, dict):
-        problems.append(Problem(file, None, "", _not_a_mapping(read.tree)))
+        problems.append(Problem(file, read.place_of(()) or BEGIN, "", _not_a_mapping(read.tree)))
     if not isinstance(read.tree, dict):
         raise BrokenScenario(tuple(problems))
     tree = {"name": _name_of(file), **read.tree}
@@ -92,9 +113,13 @@ def scenario_from(text: str, *, file: str = "scenario.yaml") -> Scenario:
 class _Unreadable(Exception):
     """The file as a whole cannot be used; the text says why."""
 
+    def __init__(self, message: str, place: Place | None = None) -> None:
+        super().__init__(message)
+        self.place = place
 
-def _whole(path: FilePath, message: str) -> BrokenScenario:
-    return BrokenScenario((Problem(str(path), None, "", message),))
+
+def _whole(path: FilePath, message: str, place: Place | None = None) -> BrokenScenario:
+    return BrokenScenario((Problem(str(path), place, "", message),))
 
 
 def _content(path: FilePath) -> bytes:
@@ -109,9 +134,9 @@ def _content(path: FilePath) -> bytes:
         while len(content) <= MOST_BYTES and (piece := os.read(file.fileno(), MOST_BYTES + 1)):
             content += piece
     if len(content) > MOST_BYTES:
-        raise _Unreadable(f"is above {MOST_BYTES // 1024} KiB, which is too large for a scenario")
+        raise _Unreadable(f"is above {MOST_BYTES // 1024} KiB, which is too large for a scenario", BEGIN)
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise _Unreadable("is UTF-16 text; save it as UTF-8")
+        raise _Unreadable("is UTF-16 text; save it as UTF-8", BEGIN)
     return bytes(content)
 
 
@@ -132,51 +157,32 @@ def _checked(tree: dict[str, Any], read: Text, file: str) -> tuple[Scenario | No
     """The scenario where there is one, and what is wrong. Rules between values are held against what is left
     when the wrong values are out of the way."""
     problems: list[Problem] = []
-    unsure = {str(fault.path[0]) for fault in read.faults if fault.path}
+    wrong = [fault.path for fault in read.faults if fault.path]
+    known = frozenset(wrong)
+    unsure = unsure_names(tree, wrong)
     scenario: Scenario | None = None
     # Each round puts away all that the one before complained of; what hides behind it is told in the next.
-    for _ in range(4):
+    for _ in range(ROUNDS):
         try:
             scenario = Scenario.model_validate(tree)
             break
         except ValidationError as error:
-            wrong = list(told(error, tree))
+            found = list(told(error, tree))
         problems += (
-            Problem(file, read.place_of(path, key=key), dotted(path), text) for path, text, key in wrong
+            Problem(file, read.place_of(path, key=key), dotted(path), text)
+            for path, text, key in found
+            if path not in known
         )
-        unsure |= {str(path[0]) for path, _, _ in wrong if path}
-        tree = _without(tree, (path for path, _, _ in wrong))
+        paths = [path for path, _, _ in found]
+        wrong += paths
+        unsure |= unsure_names(tree, paths)
+        tree = without(tree, paths)
     if scenario is not None:
         problems += (
             Problem(file, read.place_of(path), dotted(path), text)
-            for path, text in broken_rules(scenario, unsure)
+            for path, text in broken_rules(scenario, wrong=wrong, unsure=unsure)
         )
     return scenario, problems
-
-
-def _without(tree: dict[str, Any], wrong: Iterable[Path]) -> dict[str, Any]:
-    """`tree` with defaults in the places of what is wrong."""
-    found = dict(tree)
-    for path in wrong:
-        match path:
-            case ("timeline" | "sessions" as section, int(index), *_) if isinstance(found[section], list):
-                entries = list(found[section])
-                entries[index] = _stand_in(section, index)
-                found[section] = entries
-            case ("expect", "sessions" | "replicas" as section, str(pattern), *_):
-                expect = found.get("expect", {})
-                kept = {key: value for key, value in expect.get(section, {}).items() if key != pattern}
-                found["expect"] = {**expect, section: kept}
-            case (str(section), *_):
-                found.pop(section, None)
-            case _:
-                pass
-    return found
-
-
-def _stand_in(section: str, index: int) -> dict[str, Any]:
-    """In place of an entry of a list that is wrong, while the rest is looked at."""
-    return {"name": f"stand-in-{index}"} if section == "sessions" else {"at": 0, "reset": "*"}
 
 
 SHIPPED = FilePath(__file__).resolve().parents[1] / "scenarios"
@@ -189,4 +195,19 @@ def files_in(paths: Iterable[FilePath]) -> Iterator[FilePath]:
         if path.is_dir():
             yield from sorted(file for file in path.iterdir() if file.suffix in (".yaml", ".yml"))
         else:
-            yield path
+            yield located(path) or path
+
+
+def located(path: FilePath, *, beside: FilePath = FilePath()) -> FilePath | None:
+    """The file that is named, in `beside`; for a name alone, with or without its suffix, it may be one that
+    comes with the emulator. None where there is none."""
+    folders = (beside,) if path.name != str(path) else (beside, SHIPPED)
+    names = (path, path.with_name(f"{path.name}.yaml")) if len(folders) > 1 else (path,)
+    return next((file for folder in folders for name in names if (file := folder / name).is_file()), None)
+
+
+def _guess(path: FilePath) -> str:
+    """The name of one that comes with the emulator, where a name alone is nearly that."""
+    if path.name != str(path):
+        return ""
+    return did_you_mean(path.stem, [file.stem for file in files_in([SHIPPED])], always=False)

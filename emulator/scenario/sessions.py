@@ -19,7 +19,7 @@ from pydantic import (
 
 from emulator.faults.ending import NEVER_SENT
 from emulator.protocol.messages import PromptSource
-from emulator.scenario.values import URL_PATH, URL_QUERY, Duration, Headers, Name, Part, Word
+from emulator.scenario.values import URL_PATH, URL_QUERY, Duration, Headers, Name, Part, Word, but
 from emulator.scenario.when import AnyWhen
 
 MOST_SESSIONS = 5000
@@ -101,7 +101,7 @@ def _lines_from(written: object) -> object:
         return tuple(f"prompt {number}" for number in range(1, written + 1))
     if isinstance(written, list | tuple):
         return tuple(written)
-    raise ValueError(f"should be a list of prompts, or a number of them from 0 to {MOST_LINES}")
+    raise ValueError(f"should be a list of prompts, or a number of them from 0 to {MOST_LINES}{but(written)}")
 
 
 Lines = Annotated[

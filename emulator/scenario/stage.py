@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictInt, StringConstraints
+from pydantic import AfterValidator, Field, StrictInt, StringConstraints
 
 from emulator.faults import Fault
 from emulator.protocol.script import MAX_STEPS, Generation
 from emulator.replica.spec import names_of
 from emulator.scenario.faults import Faults
-from emulator.scenario.values import VARIABLE, Duration, Part, Pattern, Word, matching
+from emulator.scenario.values import MOST, VARIABLE, Duration, Part, Pattern, Word, matching
 
 MOST_REPLICAS = 500
 MOST_CHUNK_BYTES = 64 * 1024 * 1024
+MOST_VARIABLE_BYTES = 100_000
+"""Linux takes a little more for one, and some megabytes for all."""
 
 Need = Literal["retry", "resume", "queue", "probes", "status", "drain"]
 """What a gateway may be able to do beyond carrying a session."""
@@ -41,7 +44,7 @@ class _Traits(Part):
     """Binary messages of a segment after the first (3)."""
     chunk_bytes: Annotated[StrictInt, Field(ge=1, le=MOST_CHUNK_BYTES)] | None = None
     """Size of each of them (16384)."""
-    segment_cap: Annotated[StrictInt, Field(ge=1)] | None = None
+    segment_cap: Annotated[StrictInt, Field(ge=1, le=MOST)] | None = None
     """Segments after which the replica ends a session; left out is no end."""
     session_timeout: Annotated[Duration, Field(gt=0)] | None = None
     """Silence of the client after which the replica ends its session (120)."""
@@ -139,10 +142,26 @@ class Replicas(_Traits):
         return Plan(name=name, **traits, gateway=entry, faults=tuple(faults.values()))
 
 
+def as_variable(value: Any) -> str:
+    """An environment variable's value, as a process gets it."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _passable(value: Any) -> Any:
+    text = as_variable(value)
+    if "\0" in text:
+        raise ValueError("should be text without a zero byte, which no environment variable can have")
+    if len(text.encode()) > MOST_VARIABLE_BYTES:
+        raise ValueError(f"should have at most {MOST_VARIABLE_BYTES} bytes, as an environment variable")
+    return value
+
+
 class Gateway(Part):
     """The gateway before the replicas. The environment is for `--start-gateway` only."""
 
-    environment: dict[Annotated[str, StringConstraints(pattern=VARIABLE)], Any] = Field(default_factory=dict)
+    environment: dict[
+        Annotated[str, StringConstraints(pattern=VARIABLE)], Annotated[Any, AfterValidator(_passable)]
+    ] = Field(default_factory=dict)
     """Variables for its process; lists and mappings become JSON, true and false stay so."""
     needs: tuple[Need, ...] = ()
     """What a gateway has to be able to do, beside what follows from the rest of the scenario."""

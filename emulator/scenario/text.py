@@ -7,6 +7,7 @@ do (true, false, null, numbers, all else is text), and the values are made here.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -90,6 +91,11 @@ for _kind, _pattern, _first in (
     _Loader.add_implicit_resolver(f"{_TAG}{_kind}", re.compile(f"^(?:{_pattern})$"), _first)
 
 
+def printable(text: str) -> str:
+    """`text` as a terminal may show it: what would move the cursor, colour it or hide is escaped."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
 def read_text(text: str) -> Text:
     """What `text` holds; never raises for what is wrong with it."""
     found = Text()
@@ -110,7 +116,8 @@ def read_text(text: str) -> Text:
     except _Unreadable as why:
         _give_up(found, str(why), why.place)
     except RecursionError:
-        _give_up(found, "is nested too deeply", None)
+        place = Place(loader.line + 1, loader.column + 1) if loader is not None else Place(1, 1)
+        _give_up(found, "is nested too deeply", place)
     finally:
         if loader is not None:
             loader.dispose()
@@ -158,8 +165,10 @@ class _Reader:
             if not isinstance(key, yaml.ScalarNode):
                 self._complain(place, path, "has a key that is a list or a mapping; keys are text")
                 continue
-            name = key.value
+            name = _joined(key.value)
             inner = (*path, name)
+            if _is_broken(name):
+                self._complain(place, inner, "has half of a character in its name, which no text may have")
             if name in first:
                 self._complain(place, inner, f"is already given on line {first[name].line}; keep one")
                 continue
@@ -170,6 +179,9 @@ class _Reader:
         text, place = str(node.value), _place(node.start_mark)
         match node.tag.removeprefix(_TAG):
             case "str":
+                text = _joined(text)
+                if _is_broken(text):
+                    self._complain(place, path, NOT_UTF_8)
                 return text
             case "null":
                 return None
@@ -178,21 +190,43 @@ class _Reader:
             case "int" if len(text) <= MOST_DIGITS and _is_number(text):
                 return int(text, 0) if text[:2] in ("0x", "0o") else int(text)
             case "float" if _is_number(text):
-                return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+                number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+                if not math.isfinite(number):
+                    self._complain(place, path, f"should be a finite number, not {text[:MOST_DIGITS]}")
+                return number
             case "int" | "float":
                 self._complain(place, path, f"should be a number of at most {MOST_DIGITS} digits")
             case tag:
-                self._complain(place, path, f"has the tag {tag}, which scenarios do not know; remove it")
+                self._complain(place, path, _unknown_tag(tag))
         return text
 
     def _check_tag(self, node: yaml.Node, plain: str, path: Path) -> None:
         if node.tag != plain:
-            tag = node.tag.removeprefix(_TAG)
-            message = f"has the tag {tag}, which scenarios do not know; remove it"
+            message = _unknown_tag(node.tag.removeprefix(_TAG))
             self._complain(_place(node.start_mark), path, message)
 
     def _complain(self, place: Place, path: Path, message: str) -> None:
         self._found.faults.append(Fault(place, path, message))
+
+
+NOT_UTF_8 = "should be text that UTF-8 can carry"
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def _joined(text: str) -> str:
+    """Characters above U+FFFF may be written as two escapes, as in JSON."""
+    if not _is_broken(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+def _is_broken(text: str) -> bool:
+    """Half of a character can be escaped, and stands for nothing."""
+    return _HALF.search(text) is not None
+
+
+def _unknown_tag(tag: str) -> str:
+    return f"has the tag {printable(tag)}, which scenarios do not know; remove it"
 
 
 _NUMBER = re.compile(

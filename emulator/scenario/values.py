@@ -5,6 +5,7 @@ Each has a short form for people (`2s`, `none`, `b`) and one value behind it (2.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
@@ -32,6 +33,15 @@ LONGEST_SECONDS = 3600.0
 MOST = 1_000_000_000
 """Of anything that is counted."""
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(ms|s|m)")
+
+
+class Inside(ValueError):
+    """Something is wrong inside a value that is read as a whole: places in it, each with what is wrong there
+    and whether it is the key that is."""
+
+    def __init__(self, *problems: tuple[str, str, bool]) -> None:
+        super().__init__("; ".join(f"{key}: {text}" for key, text, _ in problems))
+        self.problems = problems
 
 
 class Part(BaseModel):
@@ -112,7 +122,8 @@ class Count(Part):
         return f"at most {self.at_most}" if self.at_least is None else f"{self.at_least} to {self.at_most}"
 
 
-def _count_from(written: object) -> object:
+def count_from(written: object, *, or_else: str = "") -> object:
+    """What a Count is made of; `or_else` is what may stand there beside one."""
     match written:
         case bool():
             pass
@@ -126,13 +137,14 @@ def _count_from(written: object) -> object:
             return written
         case _:
             pass
-    raise ValueError(f"should be a number, none, some, or a mapping with at_least and at_most{but(written)}")
+    forms = f"{or_else}a number, none, some, or a mapping with at_least and at_most"
+    raise ValueError(f"should be {forms}{but(written)}")
 
 
 HowMany = Annotated[
     Count,
     BeforeValidator(
-        _count_from,
+        count_from,
         json_schema_input_type=Annotated[int, Field(ge=0, le=MOST)]
         | Annotated[str, Field(pattern="^(none|some)$")]
         | Count,
@@ -208,6 +220,15 @@ def matching(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
     """Those of `names` that one of `patterns` fits, in the order of `names`."""
     wanted = tuple(patterns)
     return [name for name in names if any(fnmatchcase(name, pattern) for pattern in wanted)]
+
+
+def did_you_mean(wrong: str, known: Iterable[str], *, guess: bool = True, always: bool = True) -> str:
+    """`; did you mean X?` where one is near, else `; there are: ...` (only if `always`)."""
+    names = list(known)
+    near = difflib.get_close_matches(wrong.lower(), names, n=1, cutoff=0.6) if guess else []
+    if near:
+        return f"; did you mean {near[0]}?"
+    return f"; there are: {', '.join(names)}" if guess and names and always else ""
 
 
 def but(written: object) -> str:

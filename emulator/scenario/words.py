@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 from pydantic import ValidationError
@@ -13,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from emulator.scenario.model import Scenario
 from emulator.scenario.text import Path
-from emulator.scenario.values import PATTERN_WORDS, Part, but
+from emulator.scenario.values import PATTERN_WORDS, Inside, Part, but, did_you_mean
 
 MOST_GUESSES = 200
 """Misspelt keys for which the nearest one is looked up; nobody reads that many."""
@@ -27,8 +26,8 @@ _WORDS: Mapping[str, str] = {
     "finite_number": "should be a finite number{but}",
     "greater_than": "should be more than {gt:g}{but}",
     "greater_than_equal": "should be {ge:g} or more{but}",
-    "less_than": "should be less than {lt:g}{but}",
-    "less_than_equal": "should be at most {le:g}{but}",
+    "less_than": "should be less than {lt:.15g}{but}",
+    "less_than_equal": "should be at most {le:.15g}{but}",
     "bool_type": "should be true or false{but}",
     "bool_parsing": "should be true or false{but}",
     "string_type": "should be text{but}",
@@ -48,6 +47,24 @@ _WORDS: Mapping[str, str] = {
     "when": "should be a mapping with replica and event, session and event, or status{but}",
 }
 """By pydantic's name for the error."""
+_KEYS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "line": (
+        ("prompt", "send", "binary_bytes", "wait"),
+        "should have one of the keys prompt, send, binary_bytes and wait",
+    ),
+    "when": (
+        ("replica", "session", "status", "event"),
+        "should have replica and event, session and event, or status",
+    ),
+}
+"""What a mapping needs that can be one of several things, by the name of the error."""
+_FORMS: Mapping[str, str] = {
+    "close": "none, a code, a list of codes, or a mapping with code, reason and by",
+    "refused": "none, an HTTP status, or a list of them",
+    "errors": "none, some, a list of codes, or a mapping of codes to counts",
+    "exit": "none, or an exit status",
+}
+"""What expectations may be that have several forms, by their keys."""
 _QUOTED = re.compile(r"'([^']*)'")
 
 
@@ -64,17 +81,10 @@ def told(error: ValidationError, tree: object) -> Iterator[tuple[Path, str, bool
                 yield path, f"is not a key here{did_you_mean(last, known, guess=guesses > 0)}", True
             case "missing":
                 yield path, f"needs {last}", False
+            case "value_error" if isinstance(inside := details["ctx"]["error"], Inside):
+                yield from (((*path, key), text, is_key) for key, text, is_key in inside.problems)
             case _:
                 yield path, _in_words(details), _is_about_key(details)
-
-
-def did_you_mean(wrong: str, known: Iterable[str], *, guess: bool = True, always: bool = True) -> str:
-    """`; did you mean X?` where one is near, else `; there are: ...` (only if `always`)."""
-    names = list(known)
-    near = difflib.get_close_matches(wrong.lower(), names, n=1, cutoff=0.6) if guess else []
-    if near:
-        return f"; did you mean {near[0]}?"
-    return f"; there are: {', '.join(names)}" if guess and names and always else ""
 
 
 def dotted(path: Path) -> str:
@@ -85,12 +95,20 @@ def dotted(path: Path) -> str:
 
 def _in_words(details: ErrorDetails) -> str:
     value, context = details["input"], details.get("ctx", {})
+    if details["type"] in _KEYS and isinstance(value, Mapping):
+        keys, text = _KEYS[details["type"]]
+        guesses = (did_you_mean(str(key), keys, always=False) for key in value)
+        return text + next(filter(None, guesses), "")
     if details["type"] == "literal_error" and isinstance(value, str):
         known = _QUOTED.findall(str(context["expected"]))
         if near := did_you_mean(value, known, always=False):
             return f"has no {value!r} to choose{near}"
     if details["type"] == "string_pattern_mismatch" and context["pattern"] in PATTERN_WORDS:
         return f"should be {PATTERN_WORDS[str(context['pattern'])]}{but(value)}"
+    if details["loc"][:1] == ("expect",) and details["type"] in ("literal_error", "model_type", "dict_type"):
+        names = (str(part) for part in reversed(details["loc"]) if not str(part).startswith("("))
+        if (forms := _FORMS.get(next(names, ""))) is not None:
+            return f"should be {forms}{but(value)}"
     words = _WORDS.get(details["type"])
     if words is not None:
         return words.format_map({**context, "but": but(value)})

@@ -14,7 +14,8 @@ from emulator.running.play import CannotPlay, Fresh, Standing, Venue
 from emulator.running.results import Result
 from emulator.running.standing import BadGateway, reach, standing
 from emulator.running.suite import Suite
-from emulator.scenario.reading import SHIPPED, BrokenScenario, read_scenario
+from emulator.scenario.reading import SHIPPED, BrokenScenario, located, read_scenario
+from emulator.scenario.values import did_you_mean
 
 BEGIN_SECONDS = 10.0
 """From starting a thread until its loop runs."""
@@ -33,11 +34,13 @@ class Failed(Exception):
 
 def found(file: str | Path, beside: Path) -> Path:
     """The scenario file: in `beside`, or one that the emulator brings. Raises NotPlayed."""
-    for path in (beside / file, SHIPPED / file):
-        if path.is_file():
-            return path
-    shipped = ", ".join(sorted(path.name for path in SHIPPED.glob("*.yaml")))
-    raise NotPlayed(f"there is no such file in {beside}, nor among the emulator's own: {shipped}")
+    if (path := located(Path(file), beside=beside)) is not None:
+        return path
+    shipped = sorted(path.name for path in SHIPPED.glob("*.yaml"))
+    guess = did_you_mean(Path(file).stem, [Path(name).stem for name in shipped], always=False)
+    raise NotPlayed(
+        f"there is no such file in {beside}, nor among the emulator's own: {', '.join(shipped)}{guess}"
+    )
 
 
 def venue(gateway: str | None, start_gateway: str | None, port: int | None) -> Venue:

@@ -17,15 +17,65 @@ from tests.support.processes import ROOT
 
 def test_what_is_right_is_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "mine.yaml"
-    file.write_text("timeline: [{at: 1s, kill: a}]\n")
+    file.write_text("timeline: [{at: 1s, kill: a}]\nexpect: {replicas: {a: {saw: {port_closed: 1}}}}\n")
     assert main(["validate", str(file)]) == 0
     assert capsys.readouterr().out == f"{file}: mine: right\n"
+
+
+@pytest.mark.parametrize("expect", ["", "expect: {sessions: {s: {}}, replicas: {a: {together: true}}}\n"])
+def test_one_that_expects_nothing_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], expect: str
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"sessions: [{{}}]\n{expect}")
+    assert main(["validate", str(file)]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == f"{file}: mine: right"
+    assert second.startswith(
+        f"{file}: note: it expects nothing: whatever its sessions and replicas see, it passes"
+    )
+
+
+def test_what_a_terminal_would_obey_is_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a\x1b[2J.yaml").write_text(
+        'description: "\\e[31mred"\nexpect: {status: {replicas: {a: healthy}}}\n'
+    )
+    (tmp_path / "b.yaml").write_text('"\\e[2J": 1\nsessions: [{"x\\r": !<tag:%1b> 1}]\n')
+    assert main(["validate", str(tmp_path)]) == 2
+    assert main(["list", str(tmp_path)]) == 2
+    told = capsys.readouterr()
+    assert all(character.isprintable() for character in (told.out + told.err).replace("\n", ""))
+    assert "\\x1b[31mred" in told.out
+    assert "\\x1b[2J" in told.out
+    assert "b.yaml:1:1: \\x1b[2J: is not a key here" in told.err
+
+
+def test_one_that_comes_along_is_found_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["validate", "kill", "abort.yaml"]) == 0
+    assert (
+        capsys.readouterr().out
+        == f"{SHIPPED / 'kill.yaml'}: kill: right\n{SHIPPED / 'abort.yaml'}: abort: right\n"
+    )
+    # One that is there comes first, and one that is nowhere is guessed.
+    (tmp_path / "kill.yaml").write_text("sessions: [{}]\nexpect: {sessions: {s: {segments: all}}}\n")
+    assert main(["validate", "kill", "kill.yaml"]) == 0
+    assert capsys.readouterr().out == "kill.yaml: kill: right\n" * 2
+    assert main(["validate", "kil", "./kil", "abrt.yaml", "nothing-like-it"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "kil: there is no such file; did you mean kill?",
+        "kil: there is no such file; did you mean kill?",
+        "abrt.yaml: there is no such file; did you mean abort?",
+        "nothing-like-it: there is no such file",
+    ]
 
 
 def test_every_problem_of_every_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.yaml").write_text("seed: x\nlasts: y\n")
     (tmp_path / "b.yaml").write_text("timeline: [{at: 1s, kill: d}]\n")
-    (tmp_path / "c.yaml").write_text("seed: 1\n")
+    (tmp_path / "c.yaml").write_text("expect: {status: {replicas: {a: healthy}}}\n")
     assert main(["validate", str(tmp_path), str(tmp_path / "d.yaml")]) == 2
     told = capsys.readouterr()
     assert told.out == f"{tmp_path}/c.yaml: c: right\n"

@@ -133,6 +133,15 @@ async def test_something_else_than_expected_is_exit_status_1(tmp_path: Path) -> 
     assert "expected close 1000" in (failure.get("message") or "")
 
 
+async def test_one_that_expects_nothing_is_warned_of(tmp_path: Path) -> None:
+    scenario = write(tmp_path, "fine", "replicas: {count: 1}\n")
+    junit = tmp_path / "out.xml"
+    status, said = await result(tmp_path, scenario, "--start-gateway", GRANIAN, "--junit", str(junit))
+    assert status == 0, said
+    assert "note: it expects nothing: whatever its sessions and replicas see, it passes" in said
+    assert "it expects nothing" in junit.read_text()
+
+
 async def test_what_a_gateway_cannot_is_left_out(tmp_path: Path) -> None:
     scenario = write(tmp_path, "resume", PASSES + "gateway: {needs: [resume]}\n")
     status, said = await result(tmp_path, scenario, "--start-gateway", GRANIAN, "--without", "resume")

@@ -43,6 +43,12 @@ def test_a_verdict_tells_what_was_wrong_and_what_happened() -> None:
     ]
 
 
+def test_what_others_wrote_is_fit_for_a_terminal() -> None:
+    told = list(result("failed", "session s: close 1011 by\x1b[2J", tail="\ta\x1b[31mb").lines(account=False))
+    assert told[1] == "      session s: close 1011 by\\x1b[2J"
+    assert told[-1] == "        |       a\\x1b[31mb"
+
+
 def test_a_scenario_that_passed_is_one_line() -> None:
     assert list(result("passed", tail="last words").lines(account=False)) == ["PASS  test  (1.2 s)"]
 

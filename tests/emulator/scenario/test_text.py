@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,7 +41,7 @@ def test_the_place_of_what_is_missing_is_that_of_what_holds_it() -> None:
         ("017", 17),
         ("1.5", 1.5),
         ("1e3", 1000.0),
-        (".inf", math.inf),
+        ('"\\ud83d\\ude00"', "\N{GRINNING FACE}"),
         ("null", None),
         ("~", None),
         ("", None),
@@ -80,6 +78,11 @@ def test_an_alias_is_its_anchor_again() -> None:
         ("a: !thing {b: 1}\n", Place(1, 4), "has the tag !thing"),
         ("a: !!int x\n", Place(1, 4), "should be a number"),
         (f"a: {'9' * 5000}\n", Place(1, 4), "digits"),
+        ("a: .inf\n", Place(1, 4), "should be a finite number, not .inf"),
+        ("a: [1, .NaN]\n", Place(1, 8), "should be a finite number, not .NaN"),
+        ("a: 1e999\n", Place(1, 4), "should be a finite number"),
+        ('a: ["\\udc00"]\n', Place(1, 5), "should be text that UTF-8 can carry"),
+        ('"\\ud800": 1\n', Place(1, 1), "half of a character in its name"),
         ("a: &x [*x]\n", Place(1, 4), "refers to itself"),
         ("a: *x\n", Place(1, 4), "undefined alias"),
         ("a: \x07\n", Place(1, 4), "U+0007"),
@@ -89,6 +92,13 @@ def test_what_is_wrong_is_told_with_its_place(text: str, place: Place, message: 
     fault, *_ = read_text(text).faults
     assert message in fault.message
     assert fault.place == place
+
+
+def test_what_is_nested_too_deeply_is_told_where() -> None:
+    (fault,) = read_text("a:\n  " + "[" * 5000).faults
+    assert fault.message == "is nested too deeply"
+    assert fault.place is not None
+    assert fault.place.line == 2
 
 
 def test_aliases_of_aliases_are_bounded() -> None:

@@ -71,6 +71,9 @@ def test_a_file_beside_the_test_comes_before_one_that_the_emulator_brings(tmp_pa
     assert scenarios.found("kill.yaml", tmp_path) == tmp_path / "kill.yaml"
     with pytest.raises(NotPlayed, match=r"no such file in .*among the emulator's own: .*kill\.yaml"):
         scenarios.found("kil.yaml", tmp_path)
+    with pytest.raises(NotPlayed, match=r"did you mean kill\?"):
+        scenarios.found("kil", tmp_path)
+    assert scenarios.found("abort", tmp_path) == SHIPPED / "abort.yaml"
 
 
 def test_where_it_is_played_is_one_of_two() -> None:
