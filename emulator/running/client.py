@@ -155,6 +155,8 @@ class DrivenSession:
             return True
         if attempt.ending is not None and attempt.ending.code == 1000:
             return True
+        if self._plan.reconnect is not None and self._plan.reconnect.insist:
+            return False
         # An error that was not the last word has been lived with.
         story = attempt.story
         return story.types[-1:] == ["error"] and story.errors[-1].get("retryable") is False

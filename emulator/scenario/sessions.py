@@ -135,6 +135,8 @@ class Reconnect(Part):
     """How often at most."""
     pause: Duration = 0.5
     """Before each attempt."""
+    insist: StrictBool = False
+    """Also when it was told that no retry helps, as a person does who presses the button once more."""
 
 
 def _read_from(written: object) -> object:

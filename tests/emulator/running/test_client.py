@@ -198,6 +198,14 @@ async def test_it_does_not_come_back_when_told_that_this_does_not_help() -> None
         assert len((await finished(farm, "reconnect: {times: 2, pause: 0s}")).seen.attempts) == 1
 
 
+async def test_one_that_insists_comes_back_all_the_same() -> None:
+    async with Farm(1, faults={"a": [Reject(times=2)]}) as farm:
+        came = await finished(farm, "reconnect: {times: 3, pause: 0s, insist: true}")
+        assert [error["retryable"] for error in came.seen.attempts[0].story.errors] == [False]
+        assert len(came.seen.attempts) == 3
+        assert came.seen.through
+
+
 async def test_it_gives_up_after_so_many_times() -> None:
     async with Farm(1, faults={"a": [UpgradeStatus(status=503)]}) as farm:
         assert len((await finished(farm, "reconnect: {times: 2, pause: 0s}")).seen.attempts) == 3
