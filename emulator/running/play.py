@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
+import os
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from emulator.farm import Farm, PortBusy
 from emulator.media.choice import NoVideo
 from emulator.replica.body import ChildFailed
 from emulator.replica.spec import ReplicaSpec
+from emulator.running.fitting import fit
 from emulator.running.gateways import Gateway, GatewayFailed, StartedGateway, environment, started
 from emulator.running.ports import reserved_ports
 from emulator.running.seen import Played
@@ -20,6 +25,7 @@ from emulator.scenario import Scenario
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 9101
+CONNECT_SECONDS = 2.0
 
 
 class CannotPlay(Exception):
@@ -28,6 +34,10 @@ class CannotPlay(Exception):
 
 class LacksStatus(Exception):
     """The scenario looks at the gateway's /status, and the gateway has none of that kind."""
+
+
+class Unfit(Exception):
+    """The gateway that runs is not set up for the scenario, so that nothing would follow; it says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +66,25 @@ async def play(scenario: Scenario, venue: Venue, *, seed: int | None = None) -> 
     try:
         async with asyncio.TaskGroup() as tasks:
             await _play(played, venue, tasks)
-    except* (GatewayFailed, LacksStatus, PortBusy, NoVideo, ChildFailed) as group:
+    except* (GatewayFailed, LacksStatus, Unfit, CannotPlay, PortBusy, NoVideo, ChildFailed) as group:
         problem = _first(group)
-        if isinstance(problem, GatewayFailed | LacksStatus):
+        if isinstance(problem, GatewayFailed | LacksStatus | Unfit | CannotPlay):
             raise problem from None
-        where = ": choose other ports with --port" if isinstance(venue, Standing) else ""
-        raise CannotPlay(f"{problem}{where}" if isinstance(problem, PortBusy) else str(problem)) from problem
+        text = str(problem)
+        if isinstance(problem, PortBusy) and isinstance(venue, Standing):
+            text += _about(problem)
+        raise CannotPlay(text) from problem
     return played
+
+
+def _about(busy: PortBusy) -> str:
+    """What to do about a port that cannot be had, where the gateway has its replicas."""
+    if os.strerror(errno.EADDRINUSE) not in str(busy):
+        return "; --port names the first of the ports where the gateway has its replicas"
+    return (
+        f": something else listens at {busy.port}, such as an emulator that still runs; stop it, as this is"
+        " where the gateway has its replicas (--port, if it has them elsewhere)"
+    )
 
 
 async def _play(played: Played, venue: Venue, tasks: asyncio.TaskGroup) -> None:
@@ -73,7 +95,7 @@ async def _play(played: Played, venue: Venue, tasks: asyncio.TaskGroup) -> None:
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(farm)
         played.urls = {name: replica.url for name, replica in farm.replicas.items()}
-        gateway = await _gateway(scenario, venue, farm, stack, tasks)
+        gateway = await _gateway(played, venue, farm, stack, tasks)
         try:
             if "status" in scenario.needs:
                 await _check_status(gateway, played)
@@ -85,16 +107,18 @@ async def _play(played: Played, venue: Venue, tasks: asyncio.TaskGroup) -> None:
 
 
 async def _gateway(
-    scenario: Scenario, venue: Venue, farm: Farm, stack: AsyncExitStack, tasks: asyncio.TaskGroup
+    played: Played, venue: Venue, farm: Farm, stack: AsyncExitStack, tasks: asyncio.TaskGroup
 ) -> Gateway:
     """A gateway that serves, and that knows the replicas as they are."""
+    scenario = played.scenario
     is_patient = scenario.gateway.wait_for == "ready"
     match venue:
         case Standing(url=url):
             gateway = Gateway(url)
             await gateway.until_serving(patient=is_patient)
+            await _check_fit(gateway, played)
             if is_patient:
-                await until_settled(gateway, {name: each.url for name, each in farm.replicas.items()})
+                await until_settled(gateway, played.urls)
             return gateway
         case Fresh(command=command):
             entries = [
@@ -107,6 +131,36 @@ async def _gateway(
             return await stack.enter_async_context(
                 started(command, port, variables, tasks, patient=is_patient)
             )
+
+
+async def _check_fit(gateway: Gateway, played: Played) -> None:
+    """What a gateway that runs says of its settings is what the scenario needs. Raises Unfit, and CannotPlay
+    where it is the gateway of other replicas altogether."""
+    answer = await gateway.get("/status")
+    found = fit(played.scenario, played.urls, None if answer is None else answer.content)
+    if found.knows_none:
+        raise CannotPlay(
+            f"the gateway at {gateway.http} says that {found.knows_none}; give it these, or name the first of"
+            " its ports with --port"
+        )
+    if found.refusal:
+        raise Unfit(found.refusal)
+    for url in found.strangers:
+        if await _is_listening(url):
+            raise Unfit(f"it has a replica that is not the scenario's and runs, {url}")
+    played.open_settings = found.open
+
+
+async def _is_listening(url: str) -> bool:
+    """Somebody takes connections there. A gateway may take a replica for healthy that ended a moment ago."""
+    parts = urlsplit(url)
+    with contextlib.suppress(OSError):
+        async with asyncio.timeout(CONNECT_SECONDS):
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+            _, writer = await asyncio.open_connection(parts.hostname, port)
+        writer.close()
+        return True
+    return False
 
 
 async def _check_status(gateway: Gateway, played: Played) -> None:

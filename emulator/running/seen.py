@@ -182,6 +182,8 @@ class Played:
     statuses: list[StatusSeen] = field(default_factory=list)
     """One a check of the scenario, in its order."""
     gateway: GatewaySeen = field(default_factory=GatewaySeen)
+    open_settings: tuple[str, ...] = ()
+    """Settings of the scenario's that the gateway may not have, in words: it was not started here."""
     ended_at: float | None = None
     overran: bool = False
     """The deadline ended it."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from emulator.media import Order, Segment
 from emulator.running.gateways import GatewayFailed
 from emulator.running.judge import findings
-from emulator.running.play import CannotPlay, Fresh, LacksStatus, Standing, Venue, play
+from emulator.running.play import CannotPlay, Fresh, LacksStatus, Standing, Unfit, Venue, play
 from emulator.running.results import Result, lacking
 from emulator.running.seen import Played
 from emulator.running.undisturbed import asked_of, segment_hashes
@@ -72,30 +72,27 @@ class Suite:
             played = await play(scenario, self._venue, seed=self._seed)
         except LacksStatus:
             return Result(scenario, "cannot", time.monotonic() - began, (lacking(["status"]),))
+        except Unfit as why:
+            text = f"cannot: the gateway runs already, and {why}"
+            return Result(scenario, "cannot", time.monotonic() - began, (text,))
         except GatewayFailed as problem:
             return Result(scenario, "failed", time.monotonic() - began, (str(problem),))
         found = findings(played, await _undisturbed(played))
-        return Result(
-            scenario,
-            "failed" if found else "passed",
-            time.monotonic() - began,
-            tuple(found),
-            played,
-            _notes(scenario, self._venue),
-        )
+        seconds = time.monotonic() - began
+        if found and played.open_settings:
+            found = [f"cannot: {found[0]}, but the gateway runs already: {_unapplied(played)}", *found[1:]]
+            return Result(scenario, "cannot", seconds, tuple(found), played, scenario.warnings)
+        notes = (*scenario.warnings, *([_unapplied(played)] if played.open_settings else []))
+        return Result(scenario, "failed" if found else "passed", seconds, tuple(found), played, notes)
 
 
 def _signals(scenario: Scenario) -> bool:
     return any(isinstance(action, Signal) for step in scenario.timeline for action in step.actions)
 
 
-def _notes(scenario: Scenario, venue: Venue) -> tuple[str, ...]:
-    if isinstance(venue, Standing) and scenario.gateway.environment:
-        return (
-            *scenario.warnings,
-            "its settings for the gateway were not applied: that needs --start-gateway",
-        )
-    return scenario.warnings
+def _unapplied(played: Played) -> str:
+    """What a gateway that was not started here may lack, in words."""
+    return f"it may not have {'; '.join(played.open_settings)}, which --start-gateway would give it"
 
 
 async def _undisturbed(played: Played) -> dict[str, list[str]]:

@@ -199,7 +199,7 @@ async def test_a_signal_is_for_a_gateway_that_was_started_here(tmp_path: Path) -
         assert "only a gateway that was started here gets signals" in said
 
 
-async def test_a_port_that_is_taken_is_told_with_the_flag(tmp_path: Path) -> None:
+async def test_a_port_that_is_taken_is_told_with_what_to_do(tmp_path: Path) -> None:
     async with EmulatorProcess(tmp_path, replicas=1) as standing:
         gateway = next(iter(standing.urls.values()))
         taken = gateway.rpartition(":")[2]
@@ -207,7 +207,7 @@ async def test_a_port_that_is_taken_is_told_with_the_flag(tmp_path: Path) -> Non
         status, said = await result(tmp_path, scenario, "--gateway", gateway, "--port", taken)
         assert status == 2, said
         assert f"port {taken} of replica a cannot be opened" in said
-        assert "--port" in said
+        assert f"something else listens at {taken}, such as an emulator that still runs; stop it" in said
         assert "Traceback" not in said
 
 

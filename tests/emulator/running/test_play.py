@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
+from emulator.farm import Farm
 from emulator.running import stage
 from emulator.running.judge import findings
-from emulator.running.play import CannotPlay, LacksStatus, Standing, play
+from emulator.running.play import CannotPlay, LacksStatus, Standing, Unfit, play
 from emulator.running.seen import Played
+from emulator.running.suite import Suite
 from tests.emulator.running.build import scenario
+from tests.support.http_peer import answer, http_peer, keep_answering
 from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
@@ -175,8 +181,60 @@ async def test_a_port_that_is_taken_names_the_flag() -> None:
     port = free_port()
     server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", port)
     async with server:
-        with pytest.raises(CannotPlay, match=f"port {port} of replica a .*choose other ports with --port"):
+        told = f"port {port} of replica a .*something else listens at {port}, .*stop it"
+        with pytest.raises(CannotPlay, match=told):
             await play(scenario(SILENT), Standing(f"http://127.0.0.1:{port}", port))
+
+
+@asynccontextmanager
+async def gateway_of(*urls: str, **fields: object) -> AsyncIterator[str]:
+    """Says on every path that it has these replicas, and that they are healthy."""
+    entries = [{"url": url, "status": "healthy", **fields} for url in urls]
+    async with http_peer(keep_answering(answer(json.dumps({"replicas": entries}).encode()))) as peer:
+        yield peer.url
+
+
+async def test_a_gateway_of_other_replicas_is_found_out() -> None:
+    async with gateway_of("http://10.0.0.7:8000") as url:
+        told = "its replicas are http://10.0.0.7:8000, and not those of the scenario, http://127.0.0.1"
+        with pytest.raises(CannotPlay, match=told):
+            await play(scenario(SILENT), Standing(url, free_port()))
+
+
+async def test_a_gateway_that_is_set_up_otherwise_is_not_judged() -> None:
+    port = free_port()
+    own = f"http://127.0.0.1:{port}"
+    async with gateway_of(own, max_sessions=4) as url:
+        with pytest.raises(Unfit, match="it has max_sessions: 4 for replica a, where the scenario needs 20"):
+            await play(scenario(SILENT), Standing(url, port))
+    async with Farm(1) as others:
+        theirs = others.replicas["a"].url
+        async with gateway_of(own, theirs, max_sessions=20) as url:
+            with pytest.raises(
+                Unfit, match=f"it has a replica that is not the scenario's and runs, {theirs}"
+            ):
+                await play(scenario(SILENT), Standing(url, port))
+
+
+async def test_a_failure_for_want_of_a_setting_is_no_verdict() -> None:
+    port = free_port()
+    text = "replicas: {count: 1}\nsessions: [{}]\ngateway: {environment: {SPEED: 9}}\n"
+    async with gateway_of(f"http://127.0.0.1:{port}", max_sessions=4) as url:
+        wants = scenario(text + "expect: {sessions: {s: {segments: all}}}")
+        (result,) = await Suite([wants], Standing(url, port)).run()
+    assert result.verdict == "cannot"
+    assert result.findings[0] == (
+        "cannot: session s: 0 segments of 1 complete, but the gateway runs already: it may not have SPEED=9,"
+        " which --start-gateway would give it"
+    )
+    (result,) = await Suite(
+        [scenario(text + "expect: {sessions: {s: {segments: all}}}")],
+        Standing(f"http://127.0.0.1:{port}", port),
+    ).run()
+    assert (result.verdict, result.notes) == (
+        "passed",
+        ("it may not have SPEED=9, which --start-gateway would give it",),
+    )
 
 
 async def test_nothing_of_a_play_is_left_when_it_is_cancelled() -> None:
