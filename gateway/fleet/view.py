@@ -92,6 +92,11 @@ class FleetView:
         """Whether every serving member has been there for `settle` or longer. True without any."""
         return all(self.at - member.since >= settle for member in self.serving())
 
+    def loads(self) -> dict[str, Fraction]:
+        """The load of each serving member that reports one of 0 or more, by id."""
+        reported = {member.id: number_in(member.report, LOAD) for member in self.serving()}
+        return {member_id: exact(load) for member_id, load in reported.items() if load is not None}
+
     def excess(
         self, me: str, tolerance: float, settle: timedelta, movable: str | None = None, smallest: int = 1
     ) -> int:
@@ -107,12 +112,11 @@ class FleetView:
         """
         if not tolerance >= 0:
             raise ValueError(f"a tolerance should be 0 or more, not {tolerance}")
-        reported = {member.id: number_in(member.report, LOAD) for member in self.serving()}
-        loads = {member_id: _exact(load) for member_id, load in reported.items() if load is not None}
+        loads = self.loads()
         if me not in loads or not self.settled(settle):
             return 0
         load, mean = loads[me], sum(loads.values(), Fraction()) / len(loads)
-        if math.isinf(tolerance) or load <= mean * (1 + _exact(tolerance)):
+        if math.isinf(tolerance) or load <= mean * (1 + exact(tolerance)):
             return 0
         excess = math.ceil(load - mean)
         if movable is not None:
@@ -127,6 +131,6 @@ def _digest(member_id: str, key: str) -> int:
     return int.from_bytes(blake2b(message, digest_size=8).digest(), "big")
 
 
-def _exact(number: float) -> Fraction:
+def exact(number: float) -> Fraction:
     """The number as its shortest decimal reads, so that no sum depends on rounding."""
     return Fraction(number) if isinstance(number, int) else Fraction(repr(float(number)))

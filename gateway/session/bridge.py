@@ -72,6 +72,8 @@ class Bridge:
         self._outcome: asyncio.Future[End | Move] = self._loop.create_future()
         self._first_message: asyncio.Future[Message] = self._loop.create_future()
         now = self._loop.time()
+        self.since = now
+        """When the session began, by the loop's clock."""
         self._last_message_at = now
         self._replica_message_at = now
         self._client_silence = Silence(now)
@@ -81,7 +83,7 @@ class Bridge:
         self._replica_writable = True
         self._replica_paused = False
         self._timer: asyncio.TimerHandle | None = None
-        self._may_hand_back: Callable[[], bool] | None = None
+        self._handover_granted: Callable[[], bool] | None = None
         self.from_client = Traffic()
         self.from_replica = Traffic()
 
@@ -109,14 +111,6 @@ class Bridge:
     def handover(self) -> Handover:
         """Whether the client would lose nothing by connecting again."""
         return "never" if self.ended.done() else self._core.handover
-
-    @property
-    def handed_back(self) -> bool:
-        """The session has ended so that its client connects again."""
-        if not self.ended.done():
-            return False
-        end = self.ended.result()
-        return end.by is Side.GATEWAY and end.reason == HandedBack.close_reason
 
     def attach(self, upstream: Upstream, replica: str, name: str) -> None:
         """`upstream` serves the session from now on: what the core has kept is said to it, and it is heard.
@@ -169,20 +163,16 @@ class Bridge:
         if not self.waiting:
             self._guarded(lambda: self._core.unhealthy(policy))
 
-    def hand_back(self, may: Callable[[], bool]) -> None:
-        """End the session at the first moment at which its client loses nothing by connecting again and
-        `may()` allows it; `stay` takes that back.
+    def offer_handover(self, granted: Callable[[], bool]) -> None:
+        """Ask `granted` now, and after each of the replica's messages, where the client would lose nothing
+        by connecting again. Once it says yes, the session ends for that.
         """
-        self._may_hand_back = may
-        self._guarded(self._handed_back_if_due)
+        self._handover_granted = granted
+        self._guarded(self._handed_over_if_granted)
 
-    def stay(self) -> None:
-        """The session is not handed back any more."""
-        self._may_hand_back = None
-
-    def _handed_back_if_due(self) -> Commands:
-        may = self._may_hand_back
-        if may is None or self._core.handover != "now" or not may():
+    def _handed_over_if_granted(self) -> Commands:
+        granted = self._handover_granted
+        if granted is None or self._core.handover != "now" or not granted():
             return ()
         return self._core.fail(HandedBack())
 
@@ -228,8 +218,8 @@ class Bridge:
             self.fail(MessageTooBig())
             return
         self._guarded(self._core.from_replica, event)
-        if self._may_hand_back is not None:
-            self._guarded(self._handed_back_if_due)
+        if self._handover_granted is not None:
+            self._guarded(self._handed_over_if_granted)
         if self._client_paused:
             self._guarded(self._regulate_client)  # the replica may have been told what was kept for it
 

@@ -34,14 +34,13 @@ class OpenSession(Protocol):
         """Whether its client would lose nothing by connecting again."""
 
     @property
-    def handed_back(self) -> bool:
-        """It has ended so that its client connects again."""
+    def since(self) -> float:
+        """When it began, by the loop's clock."""
 
-    def hand_back(self, may: Callable[[], bool]) -> None:
-        """End at the first moment at which the client loses nothing by it and `may()` allows it."""
-
-    def stay(self) -> None:
-        """It is not handed back any more."""
+    def offer_handover(self, granted: Callable[[], bool]) -> None:
+        """Ask `granted` now, and from now on whenever the client would lose nothing by connecting again; once
+        it says yes, the session ends for that.
+        """
 
     def fail(self, cause: SessionEnded) -> None:
         """End for `cause`; a no-op once it has ended."""
@@ -85,18 +84,12 @@ class Roster:
         self._hurried = asyncio.Event()
         self._resumes_before = 0
         """Of the sessions that have ended."""
-        self._handed_back_before = 0
 
     @property
     def resumes(self) -> int:
         """How often sessions have gone on at another replica, since this gateway began."""
         open_ones = (entry.session.resumes for entry in self._entries if entry.session is not None)
         return self._resumes_before + sum(open_ones)
-
-    @property
-    def handed_back(self) -> int:
-        """How many sessions have ended so that their clients connect again, since this gateway began."""
-        return self._handed_back_before + sum(session.handed_back for session in self.sessions())
 
     def sessions(self) -> Sequence[OpenSession]:
         """Those whose clients have been answered, the oldest first; a few of them may have ended."""
@@ -118,7 +111,6 @@ class Roster:
             del self._entries[entry]
             if entry.session is not None:
                 self._resumes_before += entry.session.resumes
-                self._handed_back_before += entry.session.handed_back
             if not self._entries:
                 self._empty.set()
 

@@ -490,38 +490,37 @@ async def test_an_unhealthy_replica_is_the_cores_concern_while_it_serves() -> No
 
 
 async def test_a_session_is_handed_back_at_the_first_good_moment() -> None:
-    core = ScriptedCore()
+    core, asked = ScriptedCore(), []
+
+    def granted() -> bool:
+        asked.append(core.handover)
+        return True
+
     async with bridged(core=core) as session:
+        assert session.bridge.handover == "now"
         session.upstream.says(STARTS_SEGMENT)
-        session.bridge.hand_back(lambda: True)
+        session.bridge.offer_handover(granted)
         session.upstream.says(Message(b"media"))
-        assert (session.bridge.handover, session.bridge.handed_back) == ("later", False)
+        assert session.bridge.handover == "later"
+        assert not asked
         session.upstream.says(ENDS_SEGMENT)
         assert await session.bridge.ended == End(Side.GATEWAY, 1012, "rebalance_reconnect")
         assert session.told == (Closed(1012, "rebalance_reconnect"),) * 2
-        assert (session.bridge.handover, session.bridge.handed_back) == ("never", True)
-        session.bridge.hand_back(lambda: True)
-        assert [type(cause) for cause in core.causes] == [HandedBack]
+        assert session.bridge.handover == "never"
+        session.bridge.offer_handover(granted)
+        assert len(asked) == len(core.causes) == 1
+        assert isinstance(core.causes[0], HandedBack)
 
 
-async def test_a_session_that_is_to_stay_or_may_not_go_is_not_handed_back() -> None:
+async def test_a_session_that_is_not_let_go_is_asked_for_again_at_the_next_message() -> None:
+    answers = [False, False, True]
     async with bridged(core=ScriptedCore()) as session:
-        session.upstream.says(STARTS_SEGMENT)
-        session.bridge.hand_back(lambda: True)
-        session.bridge.stay()
-        session.upstream.says(ENDS_SEGMENT)
-        allowed = [False, True]
-        session.bridge.hand_back(lambda: allowed.pop(0))
+        session.bridge.offer_handover(lambda: answers.pop(0))
+        session.upstream.says(Message("something"))
         assert not session.ended()
-        session.upstream.says(Message("anything"))
-        assert session.bridge.handed_back
-
-
-async def test_a_session_that_ended_otherwise_was_not_handed_back() -> None:
-    async with bridged(core=ScriptedCore()) as session:
-        session.upstream.says(Closed(1012, "rebalance_reconnect"))
+        session.upstream.says(Message("something else"))
         assert session.ended()
-        assert not session.bridge.handed_back
+        assert answers == []
 
 
 async def test_blame_is_passed_on() -> None:
@@ -773,7 +772,7 @@ BROKEN: dict[str, Callable[[Session], object]] = {
     "unhealthy": lambda session: session.bridge.unhealthy("keep"),
     "backlog_bytes": lambda session: loses_its_replica(session).door.says(Message("1")),
     "in_segment": lambda session: None,
-    "handover": lambda session: session.bridge.hand_back(lambda: True),
+    "handover": lambda session: session.bridge.offer_handover(lambda: True),
     "stalled": lambda session: session.upstream.says(STARTS_SEGMENT),
 }
 """What brings the shell to call each method, and to ask for each property."""

@@ -24,7 +24,7 @@ class Session:
         self.waiting = waiting
         self.resumes = 0
         self.handover: Handover = "never"
-        self.handed_back = False
+        self.since = asyncio.get_running_loop().time()
         self.unhealthy_policies: list[UnhealthyPolicy] = []
         self.causes: list[SessionEnded] = []
         self.told_at: float | None = None
@@ -40,11 +40,8 @@ class Session:
     def unhealthy(self, policy: UnhealthyPolicy) -> None:
         self.unhealthy_policies.append(policy)
 
-    def hand_back(self, may: Callable[[], bool]) -> None:
-        self.handed_back = may()
-
-    def stay(self) -> None:
-        """Nothing is kept of what it was asked."""
+    def offer_handover(self, granted: Callable[[], bool]) -> None:
+        """It never goes."""
 
 
 async def hold(
@@ -272,16 +269,3 @@ async def test_sessions_are_listed_from_the_oldest_once_they_are_answered() -> N
             third.opened(sessions[2], has_replica=True)
             assert roster.sessions() == sessions[:3]
         assert roster.sessions() == sessions[:2]
-
-
-async def test_sessions_that_were_handed_back_are_counted_while_they_close_and_after() -> None:
-    roster, goes, stays = Roster(), Session(), Session()
-    with roster.entry() as first:
-        first.opened(stays, has_replica=True)
-        with roster.entry() as second:
-            second.opened(goes, has_replica=True)
-            assert roster.handed_back == 0
-            goes.hand_back(lambda: True)
-            assert roster.handed_back == 1
-        assert roster.handed_back == 1
-    assert roster.handed_back == 1
