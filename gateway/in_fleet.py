@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from gateway.admission import Admission
 from gateway.fleet.counts import counts_report
 from gateway.fleet.instance import instance_id
-from gateway.fleet.member import MemberState, Report
+from gateway.fleet.member import NOTHING, MemberState, Report
 from gateway.fleet.membership import FleetMembership, FleetStatus
 from gateway.fleet.spec import FleetSpec
 from gateway.fleet.step import fleet_membership_lifecycle_step
@@ -41,13 +41,16 @@ class InFleet:
         roster: Roster,
         monitor: HealthMonitor,
         worker: int = 1,
+        more: Callable[[], Report] = lambda: NOTHING,
     ) -> None:
-        """`worker` is the number of this process among those of one server: each is a member."""
+        """`worker` is the number of this process among those of one server: each is a member. `more` is
+        reported beside the counts.
+        """
         self._settings = settings
         self._store = store
         self._registry, self._admission = registry, admission
         self._roster, self._monitor = roster, monitor
-        self._worker = worker
+        self._worker, self._more = worker, more
         self.membership: FleetMembership | None = None
         """Inside `joined`; None outside it."""
         self._told_of_left_out = False
@@ -96,7 +99,7 @@ class InFleet:
     def _report(self) -> Report:
         held = {replica.url: replica.sessions for replica in self._registry.all()}
         most = self._settings.report_max_bytes
-        report, left_out = counts_report(held, self._admission.waiting, most)
+        report, left_out = counts_report(held, self._admission.waiting, most, self._more())
         if left_out and not self._told_of_left_out:
             self._told_of_left_out = True
             advice = "their sessions here are not seen by other gateways: raise fleet.report_max_bytes"

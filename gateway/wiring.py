@@ -23,10 +23,11 @@ from gateway.discovery.fleet import FleetSource
 from gateway.discovery.watch import Pace, ReplicaSource, ReplicaWatch
 from gateway.errors import FleetRefused, FleetUnavailable
 from gateway.fleet.backend import FleetBackend
+from gateway.fleet.member import NOTHING
 from gateway.fleet.spec import FleetSpec
 from gateway.in_fleet import InFleet
 from gateway.logs import log_line
-from gateway.metrics.measuring import Moment
+from gateway.metrics.measuring import Counters, Moment
 from gateway.metrics.reporter import EmfReporter
 from gateway.replicas.events import RegistryEvent, ReplicaRemoved, StatusChanged
 from gateway.replicas.model import ReplicaStatus
@@ -43,6 +44,7 @@ from gateway.session.protocol import client_id
 from gateway.session.roster import Roster
 from gateway.session.service import SessionService
 from gateway.session.session import Parts
+from gateway.session.shedding import Shedder, SheddingPolicy
 from gateway.session.streaming import StreamingCore
 from gateway.session.watch import Limits
 from gateway.settings import Settings
@@ -85,6 +87,7 @@ class Gateway:
         sleep_after = settings.router.cold_start.idle_seconds
         self.monitor = HealthMonitor(self.registry, policy, self._probe, sleep_after_seconds=sleep_after)
         self.fleets = _fleets(settings.fleet)
+        self.shedder = self._shedder()
         self.in_fleet = self._in_fleet(worker)
         self._aws = _aws(settings.discovery)
         self.watch = self._replica_watch()
@@ -174,7 +177,29 @@ class Gateway:
             roster=self.roster,
             monitor=self.monitor,
             worker=worker,
+            more=self.shedder.report if self.shedder is not None else lambda: NOTHING,
         )
+
+    def _shedder(self) -> Shedder | None:
+        """What hands sessions back to the fleet; None where nothing is to."""
+        fleet = self.settings.fleet
+        if not (fleet.shed and self.settings.joins_fleet):
+            return None
+        cadence = fleet.cadence()
+        policy = SheddingPolicy(
+            tolerance=fleet.shed_tolerance,
+            settle=timedelta(seconds=fleet.settle_seconds),
+            per_second=fleet.shed_per_second,
+            beat=cadence.every + cadence.beat_deadline(fleet.spec()),
+        )
+        return Shedder(
+            policy, self.roster, load=lambda: self._sessions, waiting=lambda: self.admission.waiting
+        )
+
+    @property
+    def _sessions(self) -> int:
+        """On replicas, pending ones included."""
+        return sum(replica.sessions for replica in self.registry.all())
 
     def _replica_watch(self) -> ReplicaWatch | None:
         """What follows a source of replicas; None where all are configured."""
@@ -209,9 +234,9 @@ class Gateway:
         )
 
     def _moment(self) -> Moment:
-        sessions = sum(replica.sessions for replica in self.registry.all())
-        seen = self.registry.candidates()
-        return Moment(seen, sessions, self.admission.waiting, self.roster.resumes)
+        handed_back = self.shedder.handed_back if self.shedder is not None else 0
+        counters = Counters(self.roster.resumes, handed_back)
+        return Moment(self.registry.candidates(), self._sessions, self.admission.waiting, counters)
 
     def _new_core(self) -> SessionCore:
         session = self.settings.session
@@ -252,6 +277,8 @@ class Gateway:
                 loops.append(tasks.create_task(self.watch.run()))
             if self.in_fleet is not None:
                 loops.append(tasks.create_task(self.in_fleet.run()))
+                if self.shedder is not None and self.in_fleet.membership is not None:
+                    loops.append(tasks.create_task(self.shedder.run(self.in_fleet.membership)))
             if self.settings.metrics.emf:
                 loops.append(tasks.create_task(self._emf_reporter().run()))
             logger.info(

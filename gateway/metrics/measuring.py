@@ -10,6 +10,14 @@ from gateway.replicas.model import Candidate
 
 
 @dataclass(frozen=True, slots=True)
+class Counters:
+    """What has happened since the process began."""
+
+    resumes: int = 0
+    handed_back: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Moment:
     """What is looked at."""
 
@@ -18,12 +26,11 @@ class Moment:
     sessions: int
     """On replicas, those that were removed included."""
     waiting: int
-    resumes: int
-    """Since the process began."""
+    counters: Counters = Counters()
 
 
-def metrics_of(moment: Moment, *, before: int, full_at_sessions: int) -> dict[str, float]:
-    """The value of each metric, by its name. `before` is the number of resumes that have been told of."""
+def metrics_of(moment: Moment, *, before: Counters, full_at_sessions: int) -> dict[str, float]:
+    """The value of each metric, by its name. `before` is what the line before has told of."""
     seen = moment.candidates
     limited = [one for one in seen if one.usable and one.max_sessions]
     places = sum(one.max_sessions or 0 for one in limited)
@@ -34,7 +41,8 @@ def metrics_of(moment: Moment, *, before: int, full_at_sessions: int) -> dict[st
         names.REPLICAS: len(seen),
         names.HEALTHY_REPLICAS: sum(one.healthy and not one.draining for one in seen),
         names.SLEEPING_REPLICAS: sum(one.sleeping for one in seen),
-        names.RESUMES: moment.resumes - before,
+        names.RESUMES: moment.counters.resumes - before.resumes,
+        names.HANDED_BACK: moment.counters.handed_back - before.handed_back,
     }
     if places:
         values[names.REPLICA_UTILISATION] = _percent(sum(one.sessions for one in limited), places)

@@ -36,6 +36,8 @@ SLEEPING_REPLICAS: Final = "SleepingReplicas"
 """Count. Of these, the ones that sleep until somebody needs them; none of them is counted as healthy."""
 RESUMES: Final = "Resumes"
 """Count. Sessions that went on at another replica since the line before."""
+HANDED_BACK: Final = "HandedBack"
+"""Count. Sessions that were handed back to the fleet, for another gateway, since the line before."""
 
 UNITS: Final = {
     SESSIONS: "Count",
@@ -46,5 +48,6 @@ UNITS: Final = {
     HEALTHY_REPLICAS: "Count",
     SLEEPING_REPLICAS: "Count",
     RESUMES: "Count",
+    HANDED_BACK: "Count",
 }
 """Every metric, with its unit as CloudWatch writes it."""

@@ -10,7 +10,7 @@ from typing import TextIO
 
 from gateway.clock import Clock, SystemClock
 from gateway.metrics.emf import emf_line
-from gateway.metrics.measuring import Moment, metrics_of
+from gateway.metrics.measuring import Counters, Moment, metrics_of
 
 
 class EmfReporter:
@@ -35,7 +35,7 @@ class EmfReporter:
         self._namespace, self._service = namespace, service
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._stream = stream
-        self._resumes = 0
+        self._told = Counters()
         self._worker = f"{socket.gethostname()}:{os.getpid()}"
 
     async def run(self) -> None:
@@ -50,8 +50,8 @@ class EmfReporter:
     def write(self) -> None:
         """One line for this moment."""
         moment = self._look()
-        values = metrics_of(moment, before=self._resumes, full_at_sessions=self._full_at_sessions)
-        self._resumes = moment.resumes
+        values = metrics_of(moment, before=self._told, full_at_sessions=self._full_at_sessions)
+        self._told = moment.counters
         line = emf_line(
             values,
             namespace=self._namespace,

@@ -8,7 +8,7 @@ client is disturbed more often than that.
 1. Each answered beat gives a number (`fleet.surplus`), which replaces the one before.
 2. They go one by one, at a pace; what is not done by the next answer is counted anew.
 3. Nobody goes while the fleet is not settled, the view is old, beats fail, this gateway drains, or clients
-   wait here for a place: the places that are given up would be theirs.
+   wait for a place at any gateway: those that are given up would be theirs.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
+from gateway.fleet.counts import waiting_in
 from gateway.fleet.sighting import Sighting
 from gateway.fleet.surplus import MOVABLE, surplus
 from gateway.logs import log_line
@@ -137,10 +138,11 @@ class Shedder:
         while self._gone_at and now - self._gone_at[0] > self._on_their_way_seconds:
             self._gone_at.popleft()
         excess = member.excess(policy.tolerance, policy.settle, MOVABLE)
-        if not excess:
+        view = member.sighting.view
+        if not excess or any(waiting_in(one.report) for one in view.members):
             return 0
         above = surplus(
-            member.sighting.view,
+            view,
             member.id,
             policy.tolerance,
             load=self._load(),

@@ -154,6 +154,10 @@ SecondsOrZero = Annotated[
 Share = Annotated[
     float, BeforeValidator(no_boolean), finite("from 0 to 1"), Field(ge=0, le=1, allow_inf_nan=False)
 ]
+ZeroOrMore = Annotated[
+    float, BeforeValidator(no_boolean), finite("of 0 or more"), Field(ge=0, allow_inf_nan=False)
+]
+AboveZero = Annotated[float, BeforeValidator(no_boolean), finite("above 0"), Field(gt=0, allow_inf_nan=False)]
 SessionPath = Annotated[str, AfterValidator(_session_path)]
 Origin = Annotated[str, AfterValidator(_origin)]
 Network = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network)]

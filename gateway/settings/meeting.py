@@ -12,7 +12,15 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from gateway.fleet.member import checked_id
 from gateway.fleet.spec import Cadence, FleetSpec, checked_name
-from gateway.settings.fields import Seconds, SecondsOrZero, Section, finite, no_boolean
+from gateway.settings.fields import (
+    AboveZero,
+    Seconds,
+    SecondsOrZero,
+    Section,
+    ZeroOrMore,
+    finite,
+    no_boolean,
+)
 
 SCHEMES = ("redis", "rediss", "unix")
 """In the clear, by TLS, by a socket of this machine."""
@@ -85,8 +93,6 @@ ReportBytes = Annotated[int, BeforeValidator(no_boolean), Field(ge=256)]
 class FleetSettings(Section):
     """`fleet`: the gateways that divide the replicas among them, and where they and the replicas meet."""
 
-    later = frozenset({"shed", "shed_tolerance"})
-
     backend: Literal["none", "memory", "redis"] = "none"
     """Where they meet: `redis` is Redis or Valkey at `fleet.url`; `memory` is a fleet of this process alone,
     to try it out. `none` leaves each gateway by itself.
@@ -116,7 +122,17 @@ class FleetSettings(Section):
     report_max_bytes: ReportBytes = 4096
     """What a gateway tells in each beat: some 25 bytes for each replica on which it has sessions."""
     settle_seconds: SecondsOrZero = 30.0
-    """Where more than half of the replicas vanish at once, they are believed gone after this long."""
+    """Where more than half of the replicas vanish at once, they are believed gone after this long. Nothing is
+    shed before no gateway has come or gone for so long, and no session that is younger.
+    """
+    shed: bool = False
+    """With more sessions than the other gateways have, this one hands some back to their clients, who connect
+    again: only such as can go on without loss.
+    """
+    shed_tolerance: ZeroOrMore = 0.2
+    """How far above the mean a gateway may be before it sheds: 0.2 is a fifth."""
+    shed_per_second: AboveZero = 5.0
+    """Sessions that a gateway hands back in a second, at the most."""
 
     def spec(self) -> FleetSpec:
         """The gateways' fleet."""

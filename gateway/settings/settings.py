@@ -158,6 +158,7 @@ def broken_rules(settings: Settings, failed: Collection[Path] = ()) -> Iterator[
     yield from _outlier_rules(settings.outlier, failed)
     yield from _runtime_rules(settings.runtime, settings.fleet, failed)
     yield from _fleet_rules(settings.fleet, failed)
+    yield from _shedding_rules(settings.fleet, settings.session, failed)
     yield from _discovery_rules(settings.discovery, settings.fleet, failed)
 
 
@@ -255,6 +256,23 @@ def _fleet_rules(fleet: FleetSettings, failed: Collection[Path]) -> Iterator[Bro
     else:
         twice = f"twice fleet.every_seconds ({fleet.every_seconds:g})"
         yield ttl, f"should be above {twice}, not {fleet.ttl_seconds:g}, so that one beat may fail"
+
+
+def _shedding_rules(
+    fleet: FleetSettings, session: SessionSettings, failed: Collection[Path]
+) -> Iterator[Broken]:
+    """Sessions are handed back to a fleet, and only such as the gateway can follow."""
+    shed: Path = ("fleet", "shed")
+    if _failed(shed, failed) or not fleet.shed:
+        return
+    if fleet.backend == "none" and not _failed(("fleet", "backend"), failed):
+        yield shed, "needs other gateways: set fleet.backend redis with a fleet.url, or shed false"
+    if _failed(("session",), failed) or (session.protocol == "streaming" and session.resume):
+        return
+    yield (
+        shed,
+        "hands back only sessions that can resume: it needs session.protocol streaming and session.resume",
+    )
 
 
 def _discovery_rules(

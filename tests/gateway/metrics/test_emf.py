@@ -12,7 +12,7 @@ import pytest
 
 from gateway.metrics import names
 from gateway.metrics.emf import emf_line
-from gateway.metrics.measuring import Moment, metrics_of
+from gateway.metrics.measuring import Counters, Moment, metrics_of
 from gateway.metrics.reporter import EmfReporter
 from gateway.replicas.model import Candidate
 from tests.support.manual_clock import ManualClock
@@ -95,8 +95,8 @@ def candidate(name: str = "a", **more: Any) -> Candidate:
 
 
 def values(*seen: Candidate, sessions: int = 0, waiting: int = 0, resumes: int = 0) -> dict[str, float]:
-    moment = Moment(seen, sessions, waiting, resumes)
-    return metrics_of(moment, before=0, full_at_sessions=8)
+    moment = Moment(seen, sessions, waiting, Counters(resumes))
+    return metrics_of(moment, before=Counters(), full_at_sessions=8)
 
 
 def test_a_line_keeps_every_rule_of_the_format() -> None:
@@ -154,12 +154,12 @@ def test_the_places_of_replicas_that_tell_them_are_used_so_far(
     assert values(*seen).get(names.REPLICA_UTILISATION) == percent
 
 
-async def test_a_reporter_writes_a_line_each_interval_and_tells_each_resume_once() -> None:
+async def test_a_reporter_writes_a_line_each_interval_and_tells_what_happened_once() -> None:
     clock, stream = ManualClock(), io.StringIO()
-    resumes = 0
+    counters = Counters()
 
     def look() -> Moment:
-        return Moment([], 0, 0, resumes)
+        return Moment([], 0, 0, counters)
 
     reporter = EmfReporter(
         look,
@@ -173,16 +173,17 @@ async def test_a_reporter_writes_a_line_each_interval_and_tells_each_resume_once
     running = asyncio.create_task(reporter.run())
     await clock.advance(59)
     assert stream.getvalue() == ""
-    resumes = 2
+    counters = Counters(2, 7)
     await clock.advance(1)
-    resumes = 5
+    counters = Counters(5, 7)
     await clock.advance(60)
-    resumes = 6
+    counters = Counters(6, 8)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     read = [checked(line) for line in stream.getvalue().splitlines()]
     assert [line[names.RESUMES] for line in read] == [2, 3, 1]
+    assert [line[names.HANDED_BACK] for line in read] == [7, 0, 1]
     after = [line["_aws"]["Timestamp"] // 1000 - 1_700_000_000 for line in read]
     assert after == [60, 120, 120]
     assert {line["Service"] for line in read} == {"blue"}

@@ -12,6 +12,7 @@ import pytest
 
 from gateway.errors import SessionEnded
 from gateway.fleet.sighting import Sighting
+from gateway.fleet.surplus import MOVABLE
 from gateway.session.core import Handover, UnhealthyPolicy
 from gateway.session.shedding import Shedder, SheddingPolicy
 from tests.gateway.fleet.views import member, view
@@ -100,7 +101,7 @@ class Fixture:
         """A beat is answered: the others' loads, and what this gateway has just reported."""
         load = len(self.sessions()) if mine is None else mine
         seen = [member(f"other{number}", load=load) for number, load in enumerate(others)]
-        me = member("me", since=since, load=load, **self.shedder.report())
+        me = member("me", since=since, load=load, movable=self.shedder.report()[MOVABLE])
         self.member.sighting = self.member.sighting.next(view(me, *seen, now=1000 + now()), now())
         for listener in self.member.listeners:
             listener(self.member.sighting)

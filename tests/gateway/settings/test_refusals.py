@@ -242,7 +242,11 @@ def test_replicas_that_cannot_be_used(tmp_path: Path, text: str, key: str, said:
         ("fleet.on_stop", "stay", "leave or linger"),
         ("fleet.linger_for_seconds", "0", "more than 0"),
         ("fleet.report_max_bytes", "10", "256 or more"),
-        ("fleet.shed", "true", "not available in this version"),
+        ("fleet.shed", "true", "needs other gateways"),
+        ("fleet.shed", "maybe", "true or false"),
+        ("fleet.shed_tolerance", "-0.1", "0 or more"),
+        ("fleet.shed_tolerance", ".inf", "a finite number of 0 or more"),
+        ("fleet.shed_per_second", "0", "more than 0"),
         ("fleet.settle_seconds", "-1", "0 or more"),
         ("discovery.kind", "consul", "should be static, fleet, cloudmap or ecs"),
         ("discovery.namespace", "'a b'", "a name or an ARN"),
@@ -302,6 +306,15 @@ def test_a_redis_fleet_needs_its_servers_address(tmp_path: Path) -> None:
     assert (
         problems(tmp_path, GOOD, {"GATEWAY_FLEET__BACKEND": "redis", "GATEWAY_FLEET__URL": "redis://a"}) == []
     )
+
+
+@pytest.mark.parametrize("session", ["{protocol: passthrough}", "{resume: false}"])
+def test_only_sessions_that_can_resume_are_shed(tmp_path: Path, session: str) -> None:
+    shedding = GOOD + "fleet: {backend: redis, url: 'redis://a', shed: true}\n"
+    assert problems(tmp_path, shedding) == []
+    [problem] = problems(tmp_path, f"{shedding}session: {session}\n")
+    assert problem.key == "fleet.shed"
+    assert "needs session.protocol streaming and session.resume" in problem.message
 
 
 DISCOVERED = "fleet: {backend: redis, url: 'redis://a'}\ndiscovery: {kind: fleet}\n"
