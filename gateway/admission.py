@@ -20,8 +20,9 @@ from gateway.clock import Clock, SystemClock
 from gateway.queueing import Assignment, Hopeless, Waiter, assign
 from gateway.quotas import ClientFull, GatewayFull, Quotas
 from gateway.replicas.events import RegistryEvent, StatusChanged
+from gateway.replicas.lease import Lease
 from gateway.replicas.model import ReplicaStatus
-from gateway.replicas.registry import Lease, ReplicaRegistry
+from gateway.replicas.registry import ReplicaRegistry
 from gateway.selection import AllFull, Chosen, NoneHealthy, Policy, choose
 
 
@@ -100,6 +101,15 @@ class Admission:
     def waiting(self) -> int:
         """Sessions that wait for a place."""
         return len(self._line)
+
+    @property
+    def max_sessions(self) -> int | None:
+        """Sessions that there may be; None is no limit."""
+        return self._quotas.max_sessions
+
+    def admit_at_most(self, max_sessions: int | None) -> None:
+        """From now on there may be so many. Sessions that are there already stay."""
+        self._quotas.max_sessions = max_sessions
 
     def client(self, key: str | None) -> AbstractContextManager[None] | ClientFull | GatewayFull:
         """`Quotas.client`; a session that waits counts."""

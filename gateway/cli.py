@@ -20,6 +20,7 @@ from typing import Any, TextIO
 
 from gateway import announcer
 from gateway.errors import RuntimeRefused
+from gateway.fleet_table import fleet_lines
 from gateway.logs import escape, hide_passwords
 from gateway.runtime import refuse_unsupported
 from gateway.settings import (
@@ -86,7 +87,9 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "check", help="print the resolved settings and the runtime mode, or all that is wrong"
     )
-    status_command = commands.add_parser("status", help="print the replicas of a running gateway")
+    status_command = commands.add_parser(
+        "status", help="print the replicas of a running gateway, and its fleet"
+    )
     status_command.add_argument(
         "--url", help="base URL of the gateway (default: router.host and router.port of the configuration)"
     )
@@ -135,13 +138,13 @@ def check(environ: Mapping[str, str], directory: Path, out: TextIO) -> int:
 
 
 def show_status(url: str | None, out: TextIO) -> int:
-    """Print the replicas that the gateway at `url` tells of."""
+    """Print the replicas that the gateway at `url` tells of, and its fleet."""
     base = (url or _configured_url()).rstrip("/")
     if "://" not in base:
         base = f"http://{base}"
     try:
         report = _fetch(f"{base}/status")
-        table = _table(report)
+        table = "\n".join((_table(report), *fleet_lines(report)))
     except LookupError as error:
         hint = "" if url else " (name another gateway with --url)"
         complain([f"{hide_passwords(base)}: {error}{hint}"])
@@ -194,7 +197,7 @@ async def _answer(url: str) -> tuple[int, bytes]:
     return response.status_code, bytes(body)
 
 
-_COLUMNS = ("REPLICA", "URL", "STATUS", "SESSIONS", "PENDING", "LIMIT", "FAILURES", "LATENCY")
+_COLUMNS = ("REPLICA", "URL", "STATUS", "SESSIONS", "PENDING", "ELSEWHERE", "LIMIT", "FAILURES", "LATENCY")
 
 
 def _table(report: Mapping[str, Any]) -> str:
@@ -215,6 +218,7 @@ def _row(replica: Mapping[str, Any]) -> tuple[str, ...]:
         " ".join((_cell(replica.get("status")), *flags)),
         _cell(replica.get("active_sessions")),
         _cell(replica.get("pending_sessions")),
+        _cell(replica.get("elsewhere_sessions")),
         _cell(replica.get("max_sessions")),
         _cell(replica.get("consecutive_failures")),
         _latency(replica.get("last_latency_ms")),

@@ -23,7 +23,8 @@ class Quotas:
     """Counts sessions from their admission to their end, whatever they do meanwhile. None is no limit."""
 
     def __init__(self, *, max_sessions: int | None, max_sessions_per_client: int | None) -> None:
-        self._max_sessions = math.inf if max_sessions is None else max_sessions
+        self.max_sessions = max_sessions
+        """It may be another one at any time; sessions that are there stay."""
         self._max_of_one = math.inf if max_sessions_per_client is None else max_sessions_per_client
         self._clients: Counter[str | None] = Counter()
 
@@ -37,7 +38,7 @@ class Quotas:
 
         Enter the `with` in the same step. A client without a key has no limit of its own.
         """
-        if self._clients.total() >= self._max_sessions:
+        if self.max_sessions is not None and self._clients.total() >= self.max_sessions:
             return GatewayFull()
         if key is not None and self._clients[key] >= self._max_of_one:
             return ClientFull()

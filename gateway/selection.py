@@ -146,8 +146,8 @@ def _share(candidate: Candidate) -> float:
 
 
 def _load(candidate: Candidate) -> float:
-    """Sessions for its share, with the one that is to be placed."""
-    return (candidate.sessions + 1) / _share(candidate)
+    """Sessions for its share, those of all gateways with the one that is to be placed."""
+    return (candidate.all_sessions + 1) / _share(candidate)
 
 
 _GOLDEN = 0x9E3779B97F4A7C15

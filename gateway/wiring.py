@@ -176,6 +176,7 @@ class Gateway:
             admission=self.admission,
             roster=self.roster,
             monitor=self.monitor,
+            max_sessions=self.settings.admission.max_sessions,
             worker=worker,
             more=self.shedder.report if self.shedder is not None else lambda: NOTHING,
         )

@@ -1,16 +1,16 @@
 """PURE. Every way in which a command can end badly, each told in lines to whoever typed it.
 
-    InfraError
-      Misused           the command line or the parameters; exit status 2
-      Unfinished        the stacks are not, or do not become, what was asked for
-      AwsError
-        Absent          there is no such thing there
-        Unchanged       nothing to do
-        Throttled       AWS is asked too often
-        Credentials     there are none, or AWS does not know them
-        Denied          they may not do this
-        Unreachable     no answer
-        Refused         any other no, with AWS's own words
+InfraError
+  Misused           the command line or the parameters; exit status 2
+  Unfinished        the stacks are not, or do not become, what was asked for
+  AwsError
+    Absent          there is no such thing there
+    Unchanged       nothing to do
+    Throttled       AWS is asked too often
+    Credentials     there are none, or AWS does not know them
+    Denied          they may not do this
+    Unreachable     no answer
+    Refused         any other no, with AWS's own words
 """
 
 from __future__ import annotations

@@ -137,5 +137,3 @@ def _leave_nothing(work: Work, stack: Stack) -> None:
         )
     else:
         work.stacks.delete(stack.id)
-
-

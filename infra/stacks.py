@@ -31,9 +31,7 @@ class Stacks:
 
     def events(self, name: str) -> Iterator[StackEvent]:
         """From the newest on, for as long as they are asked for."""
-        pages = self._aws.pages(
-            SERVICE, "describe_stack_events", "StackEvents", "NextToken", StackName=name
-        )
+        pages = self._aws.pages(SERVICE, "describe_stack_events", "StackEvents", "NextToken", StackName=name)
         yield from map(_event, pages)
 
     def template_text(self, name: str) -> str | None:

@@ -69,9 +69,7 @@ class Watch:
         return max(LONGEST_PAUSE_SECONDS, self.pace.every_seconds)
 
 
-def await_stack(
-    stacks: Stacks, stack_id: str, watch: Watch, *, until: frozenset[str] | None = None
-) -> Stack:
+def await_stack(stacks: Stacks, stack_id: str, watch: Watch, *, until: frozenset[str] | None = None) -> Stack:
     """The stack once AWS works on it no more, or is in one of the states `until`; what happens meanwhile is
     told. Raises as Watch.until does.
     """
@@ -102,5 +100,3 @@ def await_stack(
 
     watch.until(look, "the stack")
     return found[-1]
-
-

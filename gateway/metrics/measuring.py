@@ -45,7 +45,7 @@ def metrics_of(moment: Moment, *, before: Counters, full_at_sessions: int) -> di
         names.HANDED_BACK: moment.counters.handed_back - before.handed_back,
     }
     if places:
-        values[names.REPLICA_UTILISATION] = _percent(sum(one.sessions for one in limited), places)
+        values[names.REPLICA_UTILISATION] = _percent(sum(one.all_sessions for one in limited), places)
     return values
 
 

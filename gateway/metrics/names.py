@@ -25,8 +25,8 @@ SESSION_UTILISATION: Final = "SessionUtilisation"
 gateways are scaled by: its average.
 """
 REPLICA_UTILISATION: Final = "ReplicaUtilisation"
-"""Percent. Sessions of the places on replicas that can take sessions and tell how many; left out while none
-does. What replicas are scaled by: its maximum.
+"""Percent. Sessions, in a fleet those of all gateways, of the places on replicas that can take sessions and
+tell how many; left out while none does. What replicas are scaled by: its maximum.
 """
 REPLICAS: Final = "Replicas"
 """Count. Replicas that are configured or discovered."""

@@ -36,8 +36,9 @@ class StatusChanged:
 
 @dataclass(frozen=True, slots=True)
 class PlaceFreed:
-    """The replica may take a session that it could not take before: a lease ended, it became healthy, its
-    limit rose, it is no longer draining, removed, refusing or ejected. It may still be full.
+    """The replica may take a session that it could not take before: a lease ended, here or at
+    another gateway, it became healthy, its limit rose, it is no longer draining, removed, refusing or
+    ejected. It may still be full.
     """
 
     url: str

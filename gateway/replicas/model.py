@@ -28,6 +28,25 @@ class ReplicaHealth:
     """How long the last successful probe took."""
 
 
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What the other gateways of a fleet have and want of a replica, as they said last."""
+
+    sessions: int = 0
+    """Their sessions there."""
+    reserved: int = 0
+    """Free places that are left to them: their clients wait for one."""
+
+    @property
+    def places(self) -> int:
+        """What is not to be had here."""
+        return self.sessions + self.reserved
+
+
+NOWHERE = Elsewhere()
+"""What holds without a fleet."""
+
+
 @dataclass(slots=True)
 class Replica:
     """A live view of one replica. Only the registry changes it, and it replaces `health` as a whole."""
@@ -55,7 +74,9 @@ class Replica:
     sleeping: bool = False
     """It is left in peace until a session needs it: not probed, and taken to be usable."""
     idle_since: float | None = None
-    """Without a session since then; None while it has some."""
+    """Without a session, of any gateway, since then; None while it has some."""
+    elsewhere: Elsewhere = NOWHERE
+    """What other gateways have and want of it."""
 
     @property
     def url(self) -> str:
@@ -80,9 +101,8 @@ class Replica:
 
     @property
     def has_room(self) -> bool:
-        """Below its own session limit."""
-        limit = self.endpoint.max_sessions
-        return limit is None or self.sessions < limit
+        """Below its own session limit, by the sessions of all gateways."""
+        return has_place(self.endpoint.max_sessions, self.sessions, self.elsewhere)
 
     @property
     def takes_sessions(self) -> bool:
@@ -111,6 +131,13 @@ class Candidate:
     """Share of its weight that it gets while it starts slowly: above 0, and 1 when it is done."""
     sleeping: bool = False
     """It has to be woken first: used only where none that is awake has room."""
+    elsewhere: Elsewhere = NOWHERE
+    """What other gateways have and want of it."""
+
+    @property
+    def all_sessions(self) -> int:
+        """Those of all gateways."""
+        return self.sessions + self.elsewhere.sessions
 
     @property
     def usable(self) -> bool:
@@ -120,9 +147,14 @@ class Candidate:
     @property
     def waking(self) -> bool:
         """It sleeps, and somebody who needs it is waking it."""
-        return self.sleeping and self.sessions > 0
+        return self.sleeping and self.all_sessions > 0
 
     @property
     def has_room(self) -> bool:
-        """Below its own limit, and not refusing."""
-        return not self.refusing and (self.max_sessions is None or self.sessions < self.max_sessions)
+        """Below its own limit, by the sessions of all gateways, and not refusing."""
+        return not self.refusing and has_place(self.max_sessions, self.sessions, self.elsewhere)
+
+
+def has_place(max_sessions: int | None, sessions: int, elsewhere: Elsewhere) -> bool:
+    """Whether a replica with that limit has a place for one more of this gateway's `sessions`."""
+    return max_sessions is None or sessions + elsewhere.places < max_sessions

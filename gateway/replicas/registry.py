@@ -7,9 +7,8 @@ happen between two awaits of one event loop, so that choosing a replica and leas
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from types import TracebackType
 
 from gateway.clock import Clock, SystemClock
 from gateway.logs import log_line
@@ -26,66 +25,15 @@ from gateway.replicas.events import (
     StatusChanged,
 )
 from gateway.replicas.health import after_failure, after_success
-from gateway.replicas.model import Candidate, Replica, ReplicaHealth, ReplicaStatus
+from gateway.replicas.lease import Lease
+from gateway.replicas.model import NOWHERE, Candidate, Elsewhere, Replica, ReplicaHealth, ReplicaStatus
 from gateway.replicas.outlier import OutlierPolicy, after_loss, after_progress, may_eject
+from gateway.replicas.snapshot import first_choice, snapshot
 from gateway.replicas.urls import normalised_url
 
 logger = logging.getLogger("streamhold.replicas")
 
-LOWEST_RAMP = 0.1
-"""Share of its weight with which a slow start begins: at nothing, nothing would ever warm up."""
-
-
 Listener = Callable[[RegistryEvent], None]
-
-
-class Lease:
-    """One session's place on a replica, held until `release()` or the end of its `with`."""
-
-    __slots__ = ("_held", "_pending", "_registry", "_replica")
-
-    def __init__(self, registry: ReplicaRegistry, replica: Replica) -> None:
-        self._registry = registry
-        self._replica = replica
-        self._held = True
-        self._pending = True
-        replica.sessions += 1
-        replica.pending += 1
-        replica.idle_since = None
-
-    @property
-    def replica(self) -> Replica:
-        return self._replica
-
-    @property
-    def url(self) -> str:
-        return self._replica.url
-
-    def opened(self) -> None:
-        """The upstream handshake has finished: the lease is no longer pending. Idempotent."""
-        if self._pending:
-            self._pending = False
-            self._replica.pending -= 1
-
-    def release(self) -> None:
-        """The place is free again. Idempotent."""
-        if not self._held:
-            return
-        self.opened()
-        self._held = False
-        self._replica.sessions -= 1
-        self._registry._lease_ended(self._replica)
-
-    def __enter__(self) -> Lease:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.release()
 
 
 class ReplicaRegistry:
@@ -111,6 +59,7 @@ class ReplicaRegistry:
             if problem.startswith("Duplicate"):
                 raise ValueError(problem)
         self._clock: Clock = clock if clock is not None else SystemClock()
+        self._elsewhere: Mapping[str, Elsewhere] = {}
         self._replicas = {normalised_url(endpoint.url): self._new(endpoint) for endpoint in replicas}
         self._slow_start_seconds = slow_start_seconds
         self._outlier = outlier if outlier is not None else OutlierPolicy()
@@ -131,12 +80,7 @@ class ReplicaRegistry:
         To take a session a replica must be healthy, neither draining nor removed, and have room; one that is
         ejected takes some only where no other is usable, and one that sleeps only where no other has room.
         """
-        seen = self.candidates()
-        usable = [candidate for candidate in seen if candidate.usable]
-        trusted = [candidate for candidate in usable if not candidate.ejected] or usable
-        free = [candidate for candidate in trusted if candidate.has_room]
-        taking = [candidate for candidate in free if not candidate.sleeping] or free
-        first = next((candidate for candidate in taking if candidate.primary), next(iter(taking), None))
+        first = first_choice(self.candidates())
         return self.get(first.url) if first is not None else None
 
     def candidates(self, exclude: Collection[str] = ()) -> tuple[Candidate, ...]:
@@ -154,27 +98,14 @@ class ReplicaRegistry:
         return self._seen(replica, self._clock.monotonic())
 
     def _seen(self, replica: Replica, now: float) -> Candidate:
-        return Candidate(
-            url=replica.url,
-            name=replica.name,
-            primary=replica.primary,
-            weight=replica.endpoint.weight,
-            healthy=replica.is_healthy,
-            draining=replica.leaving,
-            sessions=replica.sessions,
-            max_sessions=replica.endpoint.max_sessions,
-            refusing=replica.refusing_until is not None and now < replica.refusing_until,
-            ejected=replica.outlier.ejected(now),
-            ramp=self._ramp(replica, now),
-            sleeping=replica.sleeping,
-        )
+        return snapshot(replica, now=now, slow_start_seconds=self._slow_start_seconds)
 
     def lease(self, url: str) -> Lease:
         """A place on the replica at `url`, counted at once. Raises KeyError when there is none.
 
         Limits are selection's matter: a lease is granted on a full or draining replica as well.
         """
-        return Lease(self, self._replicas[normalised_url(url)])
+        return Lease(self._replicas[normalised_url(url)], self._lease_ended)
 
     def drain(self, url: str, draining: bool = True) -> None:
         """The replica takes no new session, or takes them again. Raises KeyError for an unknown URL."""
@@ -182,6 +113,20 @@ class ReplicaRegistry:
         if replica.draining is not draining:
             replica.draining = draining
             self._leaving_changed(replica, leaving=draining, by=None)
+            self._tell_freed(replica)
+
+    def note_elsewhere(self, elsewhere: Mapping[str, Elsewhere]) -> None:
+        """Afterwards this is what other gateways have and want of each replica, by its normalised URL, and
+        nothing of those that are not in it. It also holds for replicas that join later.
+        """
+        self._elsewhere = elsewhere
+        freed: list[Replica] = []
+        for key, replica in self._replicas.items():
+            before, replica.elsewhere = replica.elsewhere, elsewhere.get(key, NOWHERE)
+            self._mind_idleness(replica)
+            if replica.elsewhere.places < before.places:
+                freed.append(replica)
+        for replica in freed:
             self._tell_freed(replica)
 
     def mark_full(self, url: str, seconds: float) -> None:
@@ -265,11 +210,11 @@ class ReplicaRegistry:
             self._remove(replica)
 
     def let_sleep(self, replica: Replica, *, idle_seconds: float) -> None:
-        """Afterwards `replica` sleeps, if it is one for that and has had no session for so long. Whatever was
-        known of its health is of another life.
+        """Afterwards `replica` sleeps, if it is one for that and has had no session, of any gateway, for so
+        long. Whatever was known of its health is of another life.
         """
         since = replica.idle_since
-        if not replica.endpoint.cold_start or replica.sleeping or replica.sessions or since is None:
+        if not replica.endpoint.cold_start or replica.sleeping or since is None:
             return
         if self._clock.monotonic() - since < idle_seconds or self.get(replica.url) is not replica:
             return
@@ -354,13 +299,6 @@ class ReplicaRegistry:
         if health.status is ReplicaStatus.HEALTHY:
             self._tell_freed(replica)
 
-    def _ramp(self, replica: Replica, now: float) -> float:
-        starts = (replica.serving_since, replica.outlier.ejected_until)
-        since = max((start for start in starts if start is not None and start <= now), default=None)
-        if since is None or not self._slow_start_seconds:
-            return 1.0
-        return min(max((now - since) / self._slow_start_seconds, LOWEST_RAMP), 1.0)
-
     def _end_moments(self, replica: Replica) -> None:
         """Note what has ended by itself since somebody last looked."""
         now = self._clock.monotonic()
@@ -409,7 +347,9 @@ class ReplicaRegistry:
             self._tell(PlacesWithdrawn(replica.url))
 
     def _new(self, endpoint: ReplicaEndpoint) -> Replica:
-        return Replica(endpoint, sleeping=endpoint.cold_start, idle_since=self._clock.monotonic())
+        elsewhere = self._elsewhere.get(normalised_url(endpoint.url), NOWHERE)
+        idle_since = None if elsewhere.sessions else self._clock.monotonic()
+        return Replica(endpoint, sleeping=endpoint.cold_start, idle_since=idle_since, elsewhere=elsewhere)
 
     def _kept(self, replica: Replica, endpoint: ReplicaEndpoint) -> Replica:
         replica.endpoint = replace(endpoint, url=replica.url)
@@ -435,10 +375,15 @@ class ReplicaRegistry:
             self._tell(ReplicaRemoved(replica.url))
         self._lease_ended(replica)
 
+    def _mind_idleness(self, replica: Replica) -> None:
+        if replica.sessions or replica.elsewhere.sessions:
+            replica.idle_since = None
+        elif replica.idle_since is None:
+            replica.idle_since = self._clock.monotonic()
+
     def _lease_ended(self, replica: Replica) -> None:
         key = normalised_url(replica.url)
-        if not replica.sessions and replica.idle_since is None:
-            replica.idle_since = self._clock.monotonic()
+        self._mind_idleness(replica)
         if replica.removed and not replica.sessions and self._replicas.get(key) is replica:
             del self._replicas[key]
             logger.info(log_line("replica_gone", replica=replica.name, url=replica.url))

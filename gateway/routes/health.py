@@ -20,7 +20,12 @@ ASKED_WITH = (HttpMethod.GET, HttpMethod.HEAD)
 """Some balancers and uptime checks ask with HEAD. The server leaves the body out then."""
 
 Reason = Literal[
-    "draining", "monitor_not_running", "first_probe_round", "no_replica_known", "no_healthy_replica"
+    "draining",
+    "monitor_not_running",
+    "first_probe_round",
+    "joining_fleet",
+    "no_replica_known",
+    "no_healthy_replica",
 ]
 
 
@@ -30,6 +35,15 @@ class Readiness(Protocol):
     @property
     def draining(self) -> bool:
         """No new session is admitted any more."""
+        ...
+
+
+class Joining(Protocol):
+    """The gateway's part in a fleet, as far as readiness goes."""
+
+    @property
+    def joining(self) -> bool:
+        """The fleet does not know yet that this gateway serves."""
         ...
 
 
@@ -57,18 +71,21 @@ MESSAGES: dict[Reason, str] = {
     "draining": "this gateway is draining and takes no new session",
     "monitor_not_running": "the health loop is not running",
     "first_probe_round": "the replicas have not all been probed once yet",
+    "joining_fleet": "the fleet does not know yet that this gateway serves",
     "no_replica_known": "discovery has listed no replica yet",
     "no_healthy_replica": "no replica is healthy and taking sessions",
 }
 
 
-def own_fault(monitor: HealthMonitor, *, draining: bool) -> Reason | None:
+def own_fault(monitor: HealthMonitor, *, draining: bool, joining: bool = False) -> Reason | None:
     """What about the gateway itself keeps it from taking sessions, whatever its replicas do."""
     if draining:
         return "draining"
     if not monitor.running:
         return "monitor_not_running"
-    return None if monitor.first_round_done.is_set() else "first_probe_round"
+    if not monitor.first_round_done.is_set():
+        return "first_probe_round"
+    return "joining_fleet" if joining else None
 
 
 def replicas_fault(registry: ReplicaRegistry) -> Reason | None:
@@ -102,6 +119,7 @@ class HealthController(Controller):
         registry: NamedDependency[SkipValidation[ReplicaRegistry]],
         monitor: NamedDependency[SkipValidation[HealthMonitor]],
         readiness: NamedDependency[SkipValidation[Readiness]],
+        fleet: NamedDependency[SkipValidation[Joining | None]],
         own: Annotated[
             bool,
             QueryParameter(description="Look only at the gateway's own faults, not at its replicas."),
@@ -112,7 +130,8 @@ class HealthController(Controller):
         With `own=1` an outage of the replicas is no fault: ask this where a failed check replaces the
         gateway, which would not bring them back.
         """
-        reason = own_fault(monitor, draining=readiness.draining)
+        joining = fleet is not None and fleet.joining
+        reason = own_fault(monitor, draining=readiness.draining, joining=joining)
         if reason is None and not own:
             reason = replicas_fault(registry)
         if reason is None:

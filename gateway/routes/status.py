@@ -42,8 +42,12 @@ class ReplicaReport(msgspec.Struct, frozen=True):
     """Sessions open on it through this gateway."""
     pending_sessions: int
     """Sessions whose handshake with it has not finished."""
+    elsewhere_sessions: int
+    """Sessions open on it through the other gateways of the fleet, as they said last."""
+    reserved: int
+    """Free places on it that are left to clients who wait at other gateways."""
     max_sessions: int | None
-    """Its own limit; null is none."""
+    """Its own limit, for the sessions of all gateways; null is none."""
     weight: float
     refusing: bool
     """Said moments ago that it has no room, and counts as full."""
@@ -90,6 +94,8 @@ class FleetReport(msgspec.Struct, frozen=True):
     """Beats in a row without an answer."""
     id_shared: bool
     """A second live process beats under the same id."""
+    share: int
+    """The sessions that this gateway takes: its part of `admission.max_sessions`."""
     members: list[FleetMemberReport]
     """In the order of their ids."""
 
@@ -112,6 +118,11 @@ class Fleet(Protocol):
 
     def status(self) -> FleetStatus | None:
         """What was seen last; None before it has joined."""
+        ...
+
+    @property
+    def share(self) -> int:
+        """Its part of the sessions that there may be."""
         ...
 
 
@@ -145,6 +156,8 @@ def _report(replica: Replica, now: Candidate) -> ReplicaReport:
         removed=replica.removed,
         active_sessions=replica.sessions - replica.pending,
         pending_sessions=replica.pending,
+        elsewhere_sessions=replica.elsewhere.sessions,
+        reserved=replica.elsewhere.reserved,
         max_sessions=replica.endpoint.max_sessions,
         weight=replica.endpoint.weight,
         refusing=now.refusing,
@@ -157,7 +170,7 @@ def _report(replica: Replica, now: Candidate) -> ReplicaReport:
 
 def _fleet_report(fleet: Fleet | None) -> FleetReport | None:
     seen = fleet.status() if fleet is not None else None
-    if seen is None:
+    if fleet is None or seen is None:
         return None
     view = seen.sighting.view
     return FleetReport(
@@ -169,6 +182,7 @@ def _fleet_report(fleet: Fleet | None) -> FleetReport | None:
         failing=seen.failing,
         failed_beats=seen.failed_beats,
         id_shared=seen.id_shared,
+        share=fleet.share,
         members=[
             FleetMemberReport(
                 id=member.id,

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from gateway.admission import Admission, OnPosition, QueueFull, QueueTimeout, Turn
 from gateway.logs import log_line
-from gateway.replicas.registry import Lease
+from gateway.replicas.lease import Lease
 from gateway.replicas.urls import websocket_url
 from gateway.selection import AllFull, NoneHealthy
 from gateway.session.downstream import OpeningRequest

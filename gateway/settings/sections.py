@@ -237,7 +237,9 @@ class AdmissionSettings(Section):
     """`admission`: how much this gateway takes."""
 
     max_sessions: Count = 1000
-    """Sessions open at once, on all replicas together, for each server worker."""
+    """Sessions open at once, on all replicas together, for each server worker; in a fleet for all of its
+    gateways together, each of which takes its share.
+    """
     queue_size: WholeOrZero = 100
     """Sessions that wait at once while every healthy replica is full; 0 refuses them."""
     queue_timeout_seconds: Seconds = 30.0

@@ -6,7 +6,8 @@ import pytest
 
 from gateway.admission import Admission
 from gateway.replicas.endpoint import ReplicaEndpoint
-from gateway.replicas.registry import Lease, ReplicaRegistry
+from gateway.replicas.lease import Lease
+from gateway.replicas.registry import ReplicaRegistry
 from gateway.selection import AllFull, NoneHealthy, Policy
 
 A, B, C = (f"http://127.0.0.1:{port}" for port in (9101, 9102, 9103))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.replicas.endpoint import ReplicaEndpoint
-from gateway.replicas.registry import Lease
+from gateway.replicas.lease import Lease
 from tests.support.manual_clock import settle
 from tests.support.waiting_room import A, B, C, Session, WaitingRoom, waiting_room
 

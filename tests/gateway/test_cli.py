@@ -170,6 +170,7 @@ REPLICA = {
     "removed": False,
     "active_sessions": 2,
     "pending_sessions": 1,
+    "elsewhere_sessions": 5,
     "max_sessions": None,
     "weight": 1.0,
 }
@@ -195,8 +196,9 @@ def test_status_prints_an_aligned_table(tmp_path: Path) -> None:
     assert same.stdout == done.stdout
     summary, head, first, second = done.stdout.splitlines()
     assert summary == f"{url}: 3 sessions, draining"
-    assert head.split() == ["REPLICA", "URL", "STATUS", "SESSIONS", "PENDING", "LIMIT", "FAILURES", "LATENCY"]
-    assert first.split() == ["a", REPLICA["url"], "healthy", "primary", "2", "1", "-", "0", "1.2", "ms"]
+    columns = ["REPLICA", "URL", "STATUS", "SESSIONS", "PENDING", "ELSEWHERE", "LIMIT", "FAILURES", "LATENCY"]
+    assert head.split() == columns
+    assert first.split() == ["a", REPLICA["url"], "healthy", "primary", "2", "1", "5", "-", "0", "1.2", "ms"]
     assert head.index("STATUS") == first.index("healthy") == second.index("healthy draining")
     assert "\x1b" not in done.stdout
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -14,6 +15,9 @@ from gateway.errors import FleetUnavailable
 from gateway.fleet.memory_store import MemoryFleetStore, MemoryServer
 from gateway.fleet.store import Answer, Beat
 from gateway.in_fleet import member_id
+from gateway.quotas import GatewayFull
+from gateway.replicas.lease import Lease
+from gateway.replicas.model import Elsewhere
 from gateway.settings import Settings
 from gateway.settings.meeting import FleetSettings
 from gateway.settings.sections import (
@@ -196,6 +200,148 @@ async def test_sessions_that_do_not_fit_into_the_report_are_told_of_once(
         (line,) = lines("fleet_report_full")
         assert "left_out=13" in line
         assert "fleet.report_max_bytes" in line
+
+
+def held(*leases: object) -> list[str]:
+    """Where these leases are; what is none says why."""
+    return [lease.replica.name if isinstance(lease, Lease) else type(lease).__name__ for lease in leases]
+
+
+async def until_elsewhere(served: Served, *counts: int) -> None:
+    """Return once the gateway knows of so many sessions of others on its replicas."""
+
+    def known() -> bool:
+        return [one.elsewhere.sessions for one in served.gateway.registry.all()] == list(counts)
+
+    await eventually(known, f"it knows of {counts}")
+
+
+async def until_share(served: Served, share: int) -> None:
+    await eventually(lambda: served.gateway.admission.max_sessions == share, f"the share is {share}")
+
+
+async def test_the_places_of_a_replica_are_for_all_gateways(store: MemoryServer, farm: Farm) -> None:
+    async with served(store, settings("x", farm)) as x:
+        async with served(store, settings("y", farm)) as y:
+            await y.until_states(x="serving", y="serving")
+            await eventually(lambda: all(one.usable for one in y.gateway.registry.candidates()), "healthy")
+            of_x = [x.gateway.admission.place() for _ in range(3)]
+            assert held(*of_x) == ["a", "a", "b"]
+            await until_elsewhere(y, 2, 1)
+            of_y = [y.gateway.admission.place() for _ in range(2)]
+            assert held(*of_y) == ["b", "AllFull"]
+            shown = (await y.client.get("/status")).json()["replicas"]
+            assert [one["elsewhere_sessions"] for one in shown] == [2, 1]
+            await until_elsewhere(x, 0, 1)
+            assert held(x.gateway.admission.place()) == ["AllFull"]
+            of_x[0].release()  # type: ignore[union-attr]
+            await until_elsewhere(y, 1, 1)
+            assert held(y.gateway.admission.place()) == ["a"]
+
+
+async def test_a_client_that_waits_gets_the_place_of_a_gateway_that_is_gone(
+    store: MemoryServer, farm: Farm
+) -> None:
+    async with served(store, settings("x", farm, capacity=1)) as x:
+        await x.until_states(x="serving")
+        async with served(store, settings("y", farm, capacity=1)) as y:
+            await y.until_states(x="serving", y="serving")
+            await eventually(lambda: all(one.usable for one in y.gateway.registry.candidates()), "healthy")
+            assert held(*(y.gateway.admission.place() for _ in range(2))) == ["a", "b"]
+            await until_elsewhere(x, 1, 1)
+            async with asyncio.TaskGroup() as tasks:
+                waiting = tasks.create_task(x.gateway.admission.wait(on_position=lambda *_: None))
+                await eventually(lambda: x.gateway.admission.waiting == 1, "it waits")
+
+                async def told() -> bool:
+                    return {one["id"]: one["waiting"] for one in (await y.fleet())["members"]} == {
+                        "x": 1,
+                        "y": 0,
+                    }
+
+                await eventually(told, "the other gateway knows that it waits")
+                y.gateway.in_fleet.membership.abandon()  # type: ignore[union-attr]
+            assert held(waiting.result()) == ["a"]
+
+
+async def test_the_sessions_of_the_fleet_are_shared_out_among_those_that_serve(
+    store: MemoryServer, farm: Farm
+) -> None:
+    async with served(store, settings("x", farm, max_sessions=5)) as x:
+        await until_share(x, 5)
+        async with served(store, settings("y", farm, max_sessions=5)) as y:
+            await until_share(x, 3)
+            await until_share(y, 2)
+            assert (await y.fleet())["share"] == 2
+            admission = y.gateway.admission
+            with ExitStack() as there:
+                for _ in range(2):
+                    place = admission.client("c")
+                    assert isinstance(place, AbstractContextManager)
+                    there.enter_context(place)
+                assert isinstance(admission.client("c"), GatewayFull)
+                await x.gateway.drain()
+                await until_share(y, 5)
+                await until_share(x, 0)
+                assert isinstance(admission.client("c"), AbstractContextManager)
+        await until_share(x, 0)
+
+
+async def test_a_gateway_takes_no_session_before_the_fleet_knows_that_it_serves(
+    store: MemoryServer, farm: Farm, beats: dict[str, Any]
+) -> None:
+    async with served(store, settings("x", farm)) as x:
+        beats["failing"] = FleetUnavailable("connection refused")
+        await eventually(x.gateway.monitor.first_round_done.is_set, "the first round is done")
+        assert await x.ready() == "joining_fleet"
+        assert isinstance(x.gateway.admission.client("c"), GatewayFull)
+        beats["failing"] = None
+
+        async def ready() -> bool:
+            return await x.ready() == "ready"
+
+        await eventually(ready, "it is ready")
+        assert isinstance(x.gateway.admission.client("c"), AbstractContextManager)
+
+
+async def test_an_emptied_store_changes_neither_counts_nor_shares(store: MemoryServer, farm: Farm) -> None:
+    async with served(store, settings("x", farm)) as x, served(store, settings("y", farm)) as y:
+        await y.until_states(x="serving", y="serving")
+        await eventually(lambda: all(one.usable for one in y.gateway.registry.candidates()), "healthy")
+        assert held(*(x.gateway.admission.place() for _ in range(2))) == ["a", "a"]
+        await until_elsewhere(y, 2, 0)
+        seen: list[tuple[int, int | None]] = []
+
+        def look(*_: object) -> None:
+            (a, _b) = y.gateway.registry.all()
+            seen.append((a.elsewhere.sessions, y.gateway.admission.max_sessions))
+
+        membership = y.gateway.in_fleet.membership  # type: ignore[union-attr]
+        assert membership is not None
+        membership.subscribe(look)
+        for _ in range(3):
+            store.flush()
+            seen_before = len(seen)
+
+            def views_have_come(least: int = seen_before + 4) -> bool:
+                return len(seen) >= least
+
+            await eventually(views_have_come, "views have come")
+        assert set(seen) == {(2, 50)}
+
+
+async def test_while_the_store_is_away_no_place_is_left_to_others(
+    store: MemoryServer, farm: Farm, beats: dict[str, Any]
+) -> None:
+    async with served(store, settings("x", farm)) as x:
+        await x.until_states(x="serving")
+        url = farm.replicas["a"].url
+        beats["failing"] = FleetUnavailable("connection refused")
+        x.gateway.registry.note_elsewhere({url: Elsewhere(1, 1)})
+        (a, _) = x.gateway.registry.all()
+        await eventually(lambda: a.elsewhere == Elsewhere(1, 0), "nothing is reserved any more")
+        lease = x.gateway.admission.place()
+        assert held(lease) == ["a"]
 
 
 @pytest.mark.parametrize(("worker", "name"), [(1, "a"), (2, "a:2"), (3, "a:3")])

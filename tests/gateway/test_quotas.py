@@ -30,6 +30,17 @@ def test_the_gateway_has_as_many_sessions_as_it_may() -> None:
         assert enter(Quotas(max_sessions=0, max_sessions_per_client=0), "a", stack) == GatewayFull()
 
 
+def test_the_number_of_sessions_may_change_and_ends_none() -> None:
+    quotas = Quotas(max_sessions=2, max_sessions_per_client=None)
+    with ExitStack() as stack:
+        assert [enter(quotas, key, stack) for key in "ab"] == [None, None]
+        quotas.max_sessions = 1
+        assert enter(quotas, "c", stack) == GatewayFull()
+        assert quotas.clients == 2
+        quotas.max_sessions = None
+        assert enter(quotas, "c", stack) is None
+
+
 def test_a_session_counts_to_its_end_however_it_ends() -> None:
     quotas = Quotas(max_sessions=1, max_sessions_per_client=1)
     with ExitStack() as stack:

@@ -96,9 +96,9 @@ async def test_the_first_probe_round_is_of_those_that_are_announced_already() ->
                 return len((await store.view()).serving()) == 1
 
             await eventually(serving, "it serves")
-            async with served(gateway) as it:
+            async with served(gateway):
                 await eventually(gateway.monitor.first_round_done.is_set, "the first round is done")
-                assert await it.ready() == "ready"
+                assert [one.usable for one in gateway.registry.candidates()] == [True]
 
 
 async def test_a_limit_that_is_announced_is_kept_and_may_change() -> None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from gateway.admission import Admission, QueueFull, QueueTimeout, Turn
 from gateway.replicas.endpoint import ReplicaEndpoint
-from gateway.replicas.registry import Lease, ReplicaRegistry
+from gateway.replicas.lease import Lease
+from gateway.replicas.registry import ReplicaRegistry
 from gateway.selection import NoneHealthy, Policy
 from tests.support.manual_clock import ManualClock, settle
 

@@ -18,8 +18,9 @@ from gateway.replicas.events import (
     ReplicaRemoved,
     StatusChanged,
 )
+from gateway.replicas.lease import Lease
 from gateway.replicas.model import Replica, ReplicaHealth, ReplicaStatus
-from gateway.replicas.registry import Lease, ReplicaRegistry
+from gateway.replicas.registry import ReplicaRegistry
 from tests.support.manual_clock import ManualClock
 
 A, B, C = (ReplicaEndpoint(f"http://{name}:8000", name) for name in "abc")

@@ -24,12 +24,18 @@ class Draining:
     draining: bool = False
 
 
+@dataclass
+class Joining:
+    joining: bool = True
+
+
 class Served:
     """The health routes over a registry whose probes answer as `reasons` says."""
 
     def __init__(self) -> None:
         self.registry = ReplicaRegistry([A, B])
         self.readiness = Draining()
+        self.fleet: Joining | None = None
         self.answers = asyncio.Event()
         self.monitor = HealthMonitor(self.registry, HealthPolicy(timeout_seconds=60), self._probe)
         app = Litestar(
@@ -38,6 +44,7 @@ class Served:
                 "registry": Provide(lambda: self.registry, sync_to_thread=False),
                 "monitor": Provide(lambda: self.monitor, sync_to_thread=False),
                 "readiness": Provide(lambda: self.readiness, sync_to_thread=False),
+                "fleet": Provide(lambda: self.fleet, sync_to_thread=False),
             },
             logging_config=None,
         )
@@ -94,6 +101,16 @@ async def test_draining_is_not_ready(served: Served) -> None:
     served.readiness.draining = True
     assert await served.ready() == (503, "draining")
     assert await served.ready("?own=1") == (503, "draining")
+
+
+async def test_one_that_the_fleet_does_not_know_to_serve_is_not_ready(served: Served) -> None:
+    served.fleet = Joining()
+    assert await served.ready() == (503, "first_probe_round")
+    await first_round(served)
+    assert await served.ready() == (503, "joining_fleet")
+    assert await served.ready("?own=1") == (503, "joining_fleet")
+    served.fleet.joining = False
+    assert await served.ready() == (200, "ready")
 
 
 @pytest.mark.parametrize("query", ["?own=1", "?own=true"])

@@ -47,6 +47,8 @@ async def test_status_lists_replicas_as_unknown_before_the_first_round(
         "removed": False,
         "active_sessions": 0,
         "pending_sessions": 0,
+        "elsewhere_sessions": 0,
+        "reserved": 0,
         "max_sessions": None,
         "weight": 1.0,
         "refusing": False,

@@ -12,7 +12,8 @@ import pytest
 
 from gateway.admission import Admission
 from gateway.replicas.endpoint import ReplicaEndpoint
-from gateway.replicas.registry import Lease, ReplicaRegistry
+from gateway.replicas.lease import Lease
+from gateway.replicas.registry import ReplicaRegistry
 from gateway.selection import Policy
 from gateway.session import opening
 from gateway.session.core import PassthroughCore, SessionCore
