@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from moto.moto_api._internal.models import moto_api_backend
 from moto.server import ThreadedMotoServer
 
+import tests.support.moto_data_layer  # noqa: F401 - more types for its CloudFormation
+
 
 @contextmanager
 def moto_server() -> Iterator[str]:
