@@ -26,7 +26,8 @@ IMAGES: Mapping[str, tuple[str, ...]] = {
 }
 """The extras of this project that each image has: every kind of discovery; real video, and `--announce`."""
 BUILD = "build"
-"""What makes the wheel that goes into both."""
+"""What makes the wheel that goes into both, and INSTALLER, which puts it there with what it needs."""
+INSTALLER = "uv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def parts(project: Mapping[str, Any], lock: str) -> dict[str, str]:
         ]
         for image, extras in IMAGES.items()
     }
-    roots[BUILD] = project["build-system"]["requires"]
+    roots[BUILD] = [*project["build-system"]["requires"], INSTALLER]
     return {use: _text(use, needed(entries, wanted)) for use, wanted in roots.items()}
 
 
