@@ -188,7 +188,12 @@ class _Announcer:
     async def _be_member(self, replica: Replica, life: _Life) -> None:
         spec = replica.spec
         entered = announced(
-            Announcement(self._place.url_of(replica), spec.name, spec.capacity),
+            Announcement(
+                self._place.url_of(replica),
+                spec.name,
+                spec.capacity,
+                cold_start=spec.scale_to_zero is not None,
+            ),
             self._fleet,
             load=lambda: replica.sessions,
             state=lambda: MemberState.STARTING if replica.status()["warming"] else MemberState.SERVING,

@@ -27,7 +27,8 @@ def banner(farm: Farm, control_url: str) -> Iterator[str]:
     count = len(farm.replicas)
     yield f"{count} replica{'s' if count != 1 else ''}:"
     for replica in farm.replicas.values():
-        notes = ", ".join(describe(fault) for fault in replica.faults)
+        scales = ["sleeps while nobody uses it"] if replica.spec.scale_to_zero is not None else []
+        notes = ", ".join([*scales, *(describe(fault) for fault in replica.faults)])
         yield f"  {replica.name:<3} {replica.url}" + (f"   {notes}" if notes else "")
     yield f"control API: {control_url} (its routes: {control_url}/schema)"
     yield f"player: {control_url}/player"

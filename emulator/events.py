@@ -53,6 +53,9 @@ KINDS: Mapping[str, str] = {
     "close_received": "the client's close frame, with code and reason",
     "close_sent": "our close frame, with code and reason",
     "session_closed": "the session is over, with code (null without a close frame)",
+    "woken": "it slept, and this connection has woken it",
+    "warmed": "it is awake, and answers whoever has waited",
+    "fell_asleep": "it scales to zero and nobody used it, with awake_seconds",
     "listed": "its instance stands in Cloud Map, with id and health (healthy, unhealthy)",
     "unlisted": "its instance stands there no longer, with id",
 }

@@ -25,6 +25,7 @@ from emulator.replica.port import reserve
 from emulator.replica.premises import Premises
 from emulator.replica.process import ProcessBody
 from emulator.replica.replica import Replica
+from emulator.replica.scaling import ScaleToZero
 from emulator.replica.spec import MAX_PORT, ReplicaSpec, name_of, names_of
 
 Isolation = Literal["none", "process"]
@@ -65,12 +66,14 @@ class Farm:
         ping_interval_seconds: float = 20.0,
         ping_timeout_seconds: float = 20.0,
         isolate: Isolation = "none",
+        scale_to_zero: Mapping[str, ScaleToZero] | None = None,
         event_capacity: int = DEFAULT_CAPACITY,
         specs: Sequence[ReplicaSpec] | None = None,
     ) -> None:
         """`port` is the first replica's, the others follow; 0 takes free ones. `generation` wins over
         `segment_seconds`. `media` (filler unless `generation` says otherwise) and `watermark` are added to
-        it; raises NoVideo for real video that cannot be made here. `faults` stand from the start.
+        it; raises NoVideo for real video that cannot be made here. `faults` stand from the start. Those in
+        `scale_to_zero` sleep while nobody uses them.
         `specs`, one a name, are for replicas that are not all alike, and win over all that is said of all."""
         names = names_of(replicas) if isinstance(replicas, int) else list(replicas)
         if not names or len(set(names)) != len(names):
@@ -94,6 +97,7 @@ class Farm:
                 subprotocols=tuple(subprotocols),
                 ping_interval_seconds=ping_interval_seconds,
                 ping_timeout_seconds=ping_timeout_seconds,
+                scale_to_zero=(scale_to_zero or {}).get(name),
             )
             for index, name in enumerate(names)
         ]

@@ -20,6 +20,9 @@ _SENTENCES: Mapping[str, str] = {
     "session_opened": "opened",
     "session_rejected": "rejected, all {capacity} places are taken",
     "session_closed": "closed, code {code}",
+    "woken": "woken by connection {connection}",
+    "warmed": "awake",
+    "fell_asleep": "fell asleep after {awake_seconds:.1f} s",
     "listed": "in Cloud Map as {id}, {health}",
     "unlisted": "in Cloud Map no longer as {id}",
 }
@@ -33,5 +36,6 @@ def line_for(event: Event) -> str | None:
         return None
     if event.kind == "session_closed" and event.detail.get("code") is None:
         sentence = "ended without a close frame"
+    told = {"connection": event.connection, **event.detail}
     session = f" session {event.session}" if event.session is not None else ""
-    return f"{event.replica}{session}: {sentence.format_map(event.detail)}" + (f" ({way})" if way else "")
+    return f"{event.replica}{session}: {sentence.format_map(told)}" + (f" ({way})" if way else "")

@@ -38,6 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--capacity", type=int, metavar="N", help="sessions that it takes at once (default: no limit)")
     add("--weight", type=float, default=1.0, metavar="W", help="its share under a weighted policy (1)")
     add("--primary", action="store_true", help="it gets sessions before the others")
+    add(
+        "--cold-start",
+        action="store_true",
+        help="it sleeps while nobody needs it: gateways do not probe it then, and wake it for a session",
+    )
     add("--fleet", default=FLEET, metavar="NAME", help=f"as in discovery.name ({FLEET})")
     add("--namespace", default=NAMESPACE, metavar="NAME", help=f"as in fleet.namespace ({NAMESPACE})")
     add(
@@ -67,7 +72,12 @@ def announce(options: argparse.Namespace, environ: Mapping[str, str] | None = No
         return 1
     try:
         announcement = Announcement(
-            options.url, options.name, options.capacity, options.weight, options.primary
+            options.url,
+            options.name,
+            options.capacity,
+            options.weight,
+            options.primary,
+            options.cold_start,
         )
         asyncio.run(_announce(announcement, redis, options))
     except (FleetRefused, FleetUnavailable) as error:

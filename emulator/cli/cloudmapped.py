@@ -14,7 +14,7 @@ from emulator.cli.ports import PortOfAReplica, aws_port
 from emulator.cloudmap.entries import Notice
 from emulator.farm import Farm
 from emulator.replica.port import bind
-from emulator.replica.spec import unknown_among
+from emulator.replica.spec import LOOPBACK, unknown_among
 
 NAMESPACE, SERVICE = "streamhold", "replicas"
 EVERY = "*"
@@ -152,7 +152,6 @@ def attributes_given(written: list[str], names: list[str]) -> Mapping[str, Mappi
 
 @contextmanager
 def _bound(farm: Farm, options: argparse.Namespace, control: int) -> Iterator[socket.socket]:
-    host = next(iter(farm.replicas.values())).spec.host
     try:
         port = aws_port(
             options.cloudmap_port, first=options.port, replicas=len(farm.replicas), control=control
@@ -160,10 +159,10 @@ def _bound(farm: Farm, options: argparse.Namespace, control: int) -> Iterator[so
     except PortOfAReplica as problem:
         raise NotListed(str(problem)) from problem
     try:
-        bound = bind(host, port)
+        bound = bind(LOOPBACK, port)
     except OSError as problem:
         reason = problem.strerror or str(problem)
-        text = f"port {port} of AWS's API cannot be opened on {host}: {reason}"
+        text = f"port {port} of AWS's API cannot be opened on {LOOPBACK}: {reason}"
         raise NotListed(f"{text}: choose another with --cloudmap-port") from problem
     with bound:
         yield bound

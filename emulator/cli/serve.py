@@ -28,6 +28,7 @@ from emulator.live.terminal import is_wanted
 from emulator.media import MediaKind
 from emulator.media.choice import NoVideo, chosen
 from emulator.replica.port import bind
+from emulator.replica.scaling import ScaleToZero
 from emulator.replica.spec import LOOPBACK, names_of, unknown_among
 from emulator.sentences import line_for
 
@@ -94,6 +95,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--down", action="append", default=[], metavar="NAME", help="refuses connects; repeatable")
     add("--slow", action="append", default=[], metavar="NAME", help="answers late; repeatable")
+    add(
+        "--scale-to-zero",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="sleeps while nobody uses it, and is woken by whatever comes; repeatable",
+    )
+    add("--idle-seconds", type=values.seconds, metavar="S", help="until it sleeps (60)")
+    add("--wake-seconds", type=values.seconds, metavar="S", help="until it is warm (5)")
     add("--poison", metavar="TEXT", help="a prompt with this text kills the replica that takes it up")
     add("--seed", type=values.seed, default=0, help="of everything random (0)")
     add(
@@ -160,10 +170,7 @@ def _farm(options: argparse.Namespace, names: list[str]) -> Farm:
     faults: dict[str, list[Fault]] = {name: [] for name in names}
     for flag, fault in (("flaky", Flaky()), ("down", Refuse()), ("slow", Latency())):
         wanted = getattr(options, flag)
-        if unknown := unknown_among(wanted, names):
-            raise BadCommand(
-                f"--{flag} {unknown[0]}: there is no such replica; there are: {', '.join(names)}"
-            )
+        _check_names(flag, wanted, names)
         for name in wanted:
             faults[name].append(fault)
     if options.poison:
@@ -182,9 +189,25 @@ def _farm(options: argparse.Namespace, names: list[str]) -> Farm:
             subprotocols=options.subprotocol,
             faults=faults,
             isolate=options.isolate,
+            scale_to_zero=_scaling(options, names),
         )
     except ValueError as problem:
         raise BadCommand(f"{problem}: choose others with --port and --replicas") from problem
+
+
+def _scaling(options: argparse.Namespace, names: list[str]) -> Mapping[str, ScaleToZero]:
+    given = {"idle_seconds": options.idle_seconds, "wake_seconds": options.wake_seconds}
+    wanted = {key: value for key, value in given.items() if value is not None}
+    if wanted and not options.scale_to_zero:
+        flag = next(iter(wanted)).replace("_", "-")
+        raise BadCommand(f"--{flag} is for --scale-to-zero, which is missing")
+    _check_names("scale-to-zero", options.scale_to_zero, names)
+    return {name: ScaleToZero(**wanted) for name in options.scale_to_zero}
+
+
+def _check_names(flag: str, wanted: Sequence[str], names: list[str]) -> None:
+    if unknown := unknown_among(wanted, names):
+        raise BadCommand(f"--{flag} {unknown[0]}: there is no such replica; there are: {', '.join(names)}")
 
 
 def _media(options: argparse.Namespace) -> MediaKind:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from ipaddress import ip_address
 from typing import Literal
 
 Fate = Literal["running", "paused", "killed", "gone"]
@@ -83,7 +84,7 @@ def attributes_of(
 ) -> Mapping[str, str]:
     """As a gateway reads them; `given` wins."""
     said = {
-        "AWS_INSTANCE_IPV6" if ":" in host else "AWS_INSTANCE_IPV4": host,
+        _address_key(host): host,
         "AWS_INSTANCE_PORT": str(port),
         "name": name,
         "capacity": str(capacity),
@@ -91,3 +92,10 @@ def attributes_of(
     if cold_start:
         said["cold_start"] = "true"
     return {**said, **given}
+
+
+def _address_key(host: str) -> str:
+    try:
+        return f"AWS_INSTANCE_IPV{ip_address(host).version}"
+    except ValueError:
+        return "AWS_INSTANCE_CNAME"

@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from emulator.cloudmap.api import CloudMapUnavailable, Service
 from emulator.cloudmap.entries import Fate, Instance, Life, Notice, attributes_of, instance_of, next_notice
@@ -47,10 +48,10 @@ class Listed:
         spec = replica.spec
         return attributes_of(
             spec.name,
-            spec.host,
+            urlsplit(replica.url).hostname or spec.host,
             spec.port,
             capacity=spec.capacity,
-            cold_start=False,
+            cold_start=spec.scale_to_zero is not None,
             given={**self.given.get(EVERY, {}), **self.given.get(spec.name, {})},
         )
 

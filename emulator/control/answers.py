@@ -11,6 +11,21 @@ from emulator.events import Event
 StateName = Literal["running", "paused", "killed", "stopped"]
 
 
+class ScalingStatus(msgspec.Struct, frozen=True):
+    """A replica that scales to zero."""
+
+    idle_seconds: float
+    """Without a request or a session for so long, it sleeps."""
+    wake_seconds: float
+    """From what wakes it until it is warm."""
+    power: Literal["asleep", "waking", "awake"]
+    """What there is behind its port."""
+    wakes: int
+    """Times that it was woken; over kills and restarts."""
+    billed_seconds: float
+    """That it was awake or waking: what it would have cost."""
+
+
 class ReplicaStatus(msgspec.Struct, frozen=True):
     """A replica as it is now."""
 
@@ -35,6 +50,8 @@ class ReplicaStatus(msgspec.Struct, frozen=True):
     """TCP connections ever."""
     health_total: int
     """Requests on health routes ever."""
+    scale_to_zero: ScalingStatus | None
+    """How it sleeps; null for one that never does."""
     faults: dict[str, dict[str, Any]]
     """Those that stand, by name: their fields, `struck` (opportunities taken) and `live` (in its time)."""
 

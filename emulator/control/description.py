@@ -31,6 +31,7 @@ PLACE = "#/components/schemas/{name}"
 
 ANSWERS: tuple[type, ...] = (
     answers.ReplicaStatus,
+    answers.ScalingStatus,
     answers.OpenSession,
     answers.FarmStatus,
     answers.EventPage,

@@ -132,7 +132,10 @@ Status = Mapping[str, Any]
 """A replica, as its `status()` tells it."""
 
 
-def _replica_columns(watch: Watch, now: float) -> tuple[tuple[int, str, Callable[[Status], Cell]], ...]:
+def _replica_columns(
+    watch: Watch, now: float, *, scales: bool
+) -> tuple[tuple[int, str, Callable[[Status], Cell]], ...]:
+    """`scales`: there is a replica that sleeps while nobody uses it."""
     return (
         (0, "replica", lambda status: Cell(status["name"])),
         (0, "state", _state),
@@ -142,6 +145,7 @@ def _replica_columns(watch: Watch, now: float) -> tuple[tuple[int, str, Callable
         (80, "segments", lambda status: _count(watch.of(status["name"]).segments)),
         (64, "sent/s", lambda status: _rate(watch.of(status["name"]).sent.rate(now))),
         (104, "connects", lambda status: _count(status["connections_total"])),
+        *([(70, "wakes", _wakes), (88, "billed", _billed)] if scales else []),
         (36, "faults", _faults),
     )
 
@@ -172,11 +176,13 @@ def frame_of(
     room = room_in(screen.lines, len(states), len(watch.sessions), len(watch.tail))
     shown = busiest_replicas(watch, list(states), fits(room.replicas, len(states)), now)
     sessions = busiest_sessions(watch, fits(room.sessions, len(watch.sessions)), now)
+    statuses = [status_of(name) for name in shown]
+    scales = any(status["scale_to_zero"] is not None for status in statuses)
     return Frame(
         head=(_head(watch, states, now), note)[: room.head],
         replicas=_section(
-            _replica_columns(watch, now),
-            [status_of(name) for name in shown],
+            _replica_columns(watch, now, scales=scales),
+            statuses,
             screen.columns,
             _rest_of_replicas(watch, [name for name in states if name not in set(shown)], states, now),
         )
@@ -245,11 +251,15 @@ def _rest_of_sessions(watch: Watch, shown: Sequence[SessionSeen]) -> str:
 
 # Cells
 
+_POWER_TONES: Mapping[str, Tone] = {"asleep": "dim", "waking": "busy", "awake": "good"}
+
 
 def _state(status: Status) -> Cell:
     state = str(status["state"])
     if state == "running" and status["refusing"]:
         return Cell("refusing", "bad")
+    if state == "running" and (scaling := status["scale_to_zero"]) is not None:
+        return Cell(scaling["power"], _POWER_TONES[scaling["power"]])
     return Cell(state, "good" if state == "running" else "bad")
 
 
@@ -271,6 +281,17 @@ def _health(watch: Watch, status: Status) -> Cell:
 def _places(status: Status) -> Cell:
     taken, places = int(status["sessions"]), int(status["capacity"])
     return Cell(f"{taken}/{places}", "busy" if taken >= places else "" if taken else "dim")
+
+
+def _wakes(status: Status) -> Cell:
+    scaling = status["scale_to_zero"]
+    return Cell("-", "dim") if scaling is None else _count(scaling["wakes"])
+
+
+def _billed(status: Status) -> Cell:
+    """How long it has been awake in all; what is always awake has no such count."""
+    scaling = status["scale_to_zero"]
+    return Cell("-", "dim") if scaling is None else Cell(age(scaling["billed_seconds"]))
 
 
 def _faults(status: Status) -> Cell:

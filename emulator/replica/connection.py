@@ -48,7 +48,7 @@ class Connection:
 
     async def run(self) -> None:
         """Return when either side is done with the connection."""
-        if not await self._suffer_connect():
+        if not await self._exchange.until_awake() or not await self._suffer_connect():
             return
         while True:
             try:
@@ -58,11 +58,14 @@ class Connection:
                 return
             if request is None:
                 return
-            if upgrade.is_wanted(request):
-                await upgrade.Upgrade(self._exchange, self._http, request).run()
-                return
-            if not await self._answer(request) or self._premises.closing:
-                return
+            with self._premises.at_work():
+                if not await self._exchange.until_awake():
+                    return
+                if upgrade.is_wanted(request):
+                    await upgrade.Upgrade(self._exchange, self._http, request).run()
+                    return
+                if not await self._answer(request) or self._premises.closing:
+                    return
             if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
                 return
             self._http.start_next_cycle()

@@ -52,6 +52,15 @@ class Exchange:
         with premises.ear() as ear:
             return await self._until(ear, lambda: time_left(premises, entry, end))
 
+    async def until_awake(self) -> bool:
+        """The replica is awake, which this wakes where it has to; tells whether the client is still there."""
+        premises = self.premises
+        premises.touch(self.number)
+        if premises.is_awake:
+            return True
+        with premises.ear() as ear:
+            return await self._until(ear, lambda: 0 if premises.is_awake else None)
+
     async def _until(self, ear: asyncio.Event, time_left: Callable[[], float | None]) -> bool:
         async with asyncio.TaskGroup() as group:
             gone = group.create_task(self.wire.wait_for_end())

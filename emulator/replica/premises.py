@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from emulator.faults import Capacity, ProcessFault, Warming
 from emulator.faults.fault import Draw, Point
 from emulator.replica.board import Board
+from emulator.replica.scaling import Power, Scaling
 from emulator.replica.spec import ReplicaSpec
 from emulator.replica.watches import Watches
 
@@ -50,6 +51,20 @@ class Counters:
     connections_total: int = 0
     health_total: int = 0
     """Requests on health routes ever."""
+    wakes: int = 0
+    """Times that it was woken."""
+    billed_seconds: float = 0.0
+    """From being woken until asleep again, of the times that are over."""
+    awake_since: float | None = None
+    """Monotonic seconds at which the running one began; None while it sleeps, and for one that never does."""
+    power: str = Power.AWAKE
+
+    def fall_asleep(self, now: float) -> float:
+        """The running time is over; how long it was."""
+        seconds = now - self.awake_since if self.awake_since is not None else 0.0
+        self.billed_seconds += seconds
+        self.power, self.awake_since = Power.ASLEEP, None
+        return seconds
 
 
 def _nothing() -> int:
@@ -90,6 +105,8 @@ class Premises:
     """Keys of the watches (0 and more) and orders (below 0) for which it stands still."""
     closing: bool = False
     """The server is stopping: sessions say goodbye."""
+    scaling: Scaling | None = None
+    """Of one that scales to zero. Whoever gives it a life sets this."""
     ears: set[asyncio.Event] = field(default_factory=set)
     """Set at every change of faults, pause or life: who waits for one of them wakes up."""
     _order_keys: Iterator[int] = field(default_factory=lambda: itertools.count(-1, -1))
@@ -166,6 +183,49 @@ class Premises:
         while unsent_bytes() and self.now() < deadline:
             await asyncio.sleep(wait)
             wait = 0.001
+
+    # Scaling to zero
+
+    @property
+    def is_awake(self) -> bool:
+        """There is a worker, warm or not by other rules."""
+        return self.scaling is None or self.scaling.power is Power.AWAKE
+
+    def touch(self, connection: int) -> None:
+        """Something has come on that connection: a replica that sleeps begins to wake."""
+        if self.scaling is not None and self.scaling.touch(now := self.now()):
+            self.counters.wakes += 1
+            self.counters.awake_since, self.counters.power = now, Power.WAKING
+            self.record("woken", connection=connection)
+            self.changed()
+
+    @contextlib.contextmanager
+    def at_work(self) -> Iterator[None]:
+        """It does not fall asleep inside."""
+        if self.scaling is None:
+            yield
+            return
+        self.scaling.begin()
+        try:
+            yield
+        finally:
+            self.scaling.end(self.now())
+            if not self.scaling.busy:
+                self.changed()
+
+    def turn_by_time(self) -> None:
+        """It is warm, or asleep, if that is due."""
+        if self.scaling is None:
+            return
+        match self.scaling.turn(now := self.now()):
+            case Power.AWAKE:
+                self.counters.power = Power.AWAKE
+                self.record("warmed")
+            case Power.ASLEEP:
+                seconds = self.counters.fall_asleep(now)
+                self.record("fell_asleep", detail={"awake_seconds": round(seconds, 3)})
+            case _:
+                pass
 
     def changed(self) -> None:
         """Everyone who waits looks again."""

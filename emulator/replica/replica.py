@@ -74,6 +74,8 @@ class Replica:
         """Everything that is known of it, as JSON values."""
         now = self._premises.now()
         board = self._premises.board
+        counters = asdict(self._premises.counters)
+        scaling = self._scaling(counters, now)
         return {
             "name": self.name,
             "url": self.url,
@@ -82,12 +84,22 @@ class Replica:
             "refusing": self._life.body is not None and not self._is_port_open,
             "pid": self.pid,
             "capacity": self._premises.capacity,
-            **asdict(self._premises.counters),
+            **counters,
+            "scale_to_zero": scaling,
             "faults": {
                 name: {**fields_of(entry.fault), "struck": entry.struck, "live": entry.is_live(now)}
                 for name, entry in board.armed.items()
             },
         }
+
+    def _scaling(self, counters: dict[str, Any], now: float) -> dict[str, Any] | None:
+        """What `counters` say of its sleep, which is taken out of them."""
+        said = {key: counters.pop(key) for key in ("power", "wakes", "billed_seconds", "awake_since")}
+        since = said.pop("awake_since")
+        if (traits := self.spec.scale_to_zero) is None:
+            return None
+        said["billed_seconds"] += now - since if since is not None else 0.0
+        return {**asdict(traits), **said}
 
     # Faults
 
@@ -204,6 +216,7 @@ class Replica:
         """What another life of it begins with: its faults, its counters, its watches."""
         before = self._premises
         self._is_port_open = False
+        self._end_of_life()
         self._premises = Premises(
             self.spec,
             before.board,
@@ -217,7 +230,14 @@ class Replica:
     async def _carry_out(self, fault: ProcessFault) -> None:
         await self._life.carry_out(fault)
 
+    def _end_of_life(self) -> None:
+        """Whoever is dead costs nothing."""
+        if self.spec.scale_to_zero is not None:
+            self._premises.counters.fall_asleep(self._premises.now())
+
     def _state_changed(self, before: State, after: State) -> None:
+        if after in (State.KILLED, State.STOPPED):
+            self._end_of_life()
         self._record("state_changed", detail={"before": str(before), "after": str(after)})
 
     def _record(

@@ -11,6 +11,7 @@ import logging
 from emulator.replica import connection
 from emulator.replica.port import Port
 from emulator.replica.premises import Premises
+from emulator.replica.scaling import Scaling
 from emulator.replica.wire import Wire
 
 GOODBYE_SECONDS = 2.0
@@ -31,6 +32,8 @@ class ReplicaServer:
         self._tender: asyncio.Task[None] | None = None
         self._dead = False
         premises.unsent_bytes = self._unsent_bytes
+        if (traits := premises.spec.scale_to_zero) is not None:
+            premises.scaling = Scaling(traits)
 
     @property
     def connections(self) -> int:
@@ -106,9 +109,10 @@ class ReplicaServer:
             self._tender.cancel()
 
     async def _tend(self) -> None:
-        """Open and close the port as faults come and go by the clock."""
+        """Open and close the port as faults come and go by the clock, wake and fall asleep."""
         while True:
             self._ear.clear()
+            self._premises.turn_by_time()
             await self._follow_faults()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._until_next_change()):
@@ -117,6 +121,8 @@ class ReplicaServer:
     def _until_next_change(self) -> float | None:
         now = self._premises.now()
         moments = [self._premises.board.next_change(now), self._premises.refuse_until, self._port.retry_at]
+        if self._premises.scaling is not None:
+            moments.append(self._premises.scaling.turns_at)
         coming = [moment for moment in moments if moment is not None and moment > now]
         return min(coming) - now if coming else None
 

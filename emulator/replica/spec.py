@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 from emulator.protocol.script import Generation
+from emulator.replica.scaling import ScaleToZero
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """Above what an init message with an image of 32 MiB needs."""
@@ -37,6 +38,8 @@ class ReplicaSpec:
     """Between its own pings."""
     ping_timeout_seconds: float = 20.0
     """Without any sign of life for this long after a ping, the session is closed."""
+    scale_to_zero: ScaleToZero | None = None
+    """It sleeps while nobody uses it; None for one that never does."""
 
     def __post_init__(self) -> None:
         if self.capacity < 1:

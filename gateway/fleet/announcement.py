@@ -8,6 +8,7 @@ A report has these keys; any other is left for later versions, and `load` is for
     load       sessions that it has, whoever sent them
     weight     its share beside the others' under a weighted policy; without it, 1
     primary    1 for one that gets sessions before the others
+    cold_start 1 for one that sleeps until somebody needs it, and is announced by somebody else
 
 Who may write into the fleet decides where sessions go: the store's access lists are what keeps others out.
 """
@@ -30,6 +31,7 @@ TTL = timedelta(seconds=10)
 """As in `fleet.ttl_seconds`."""
 
 URL, NAME, CAPACITY, WEIGHT, PRIMARY = "url", "name", "capacity", "weight", "primary"
+COLD_START = "cold_start"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class Announcement:
     """Its share beside the others' under a weighted policy."""
     primary: bool = False
     """Gets sessions before the others as long as it is healthy."""
+    cold_start: bool = False
+    """Sleeps while nobody needs it: somebody else announces it."""
     endpoint: ReplicaEndpoint = field(init=False)
     """The replica that this is for a gateway."""
 
@@ -55,7 +59,12 @@ class Announcement:
         if not is_finite(self.weight):
             raise FleetRefused(f"{WEIGHT} should be a finite number, not {self.weight!r}")
         endpoint = ReplicaEndpoint(
-            self.url, self.name, bool(self.primary), float(self.weight), self.capacity or None
+            self.url,
+            self.name,
+            bool(self.primary),
+            float(self.weight),
+            self.capacity or None,
+            bool(self.cold_start),
         )
         for place, message in endpoint.problems():
             # Before an @ may be a password, and a URL that is none gives no way to tell where it ends.
@@ -81,22 +90,31 @@ class Announcement:
             said[WEIGHT] = float(self.weight)
         if self.primary:
             said[PRIMARY] = 1
+        if self.cold_start:
+            said[COLD_START] = 1
         return said
 
 
 def read_announcement(member: FleetMember) -> Announcement:
     """What `member` announces. Raises FleetRefused, in the reader's words, where it is no replica."""
     report = member.report
-    url, name, primary = report.get(URL), report.get(NAME), report.get(PRIMARY, 0)
+    url, name = report.get(URL), report.get(NAME)
     if url is None:
         raise FleetRefused(f"it announces no {URL}")
     if not isinstance(url, str):
         raise FleetRefused(f"{URL} should be text, as in http://host:8000, not {url!r}")
     if name is not None and not isinstance(name, str):
         raise FleetRefused(f"{NAME} should be text, not {name!r}")
-    if primary not in (0, 1):
-        raise FleetRefused(f"{PRIMARY} should be 0 or 1, not {primary!r}")
-    return Announcement(url, name, _capacity(report), _weight(report), primary == 1)
+    return Announcement(
+        url, name, _capacity(report), _weight(report), _truth(PRIMARY, report), _truth(COLD_START, report)
+    )
+
+
+def _truth(key: str, report: Report) -> bool:
+    value = report.get(key, 0)
+    if value not in (0, 1):
+        raise FleetRefused(f"{key} should be 0 or 1, not {value!r}")
+    return value == 1
 
 
 def _capacity(report: Report) -> int | None:

@@ -44,13 +44,16 @@ async def until(server: RedisServer, state: str) -> FleetMember:
     return (await members(server))[state]
 
 
+ID = ("--member-id", "a-1")
+
+
 async def test_it_serves_drains_by_sigusr1_and_leaves_by_sigterm(tmp_path: Path, server: RedisServer) -> None:
-    options = ("--name", "a", "--capacity", "2", "--weight", "3", "--primary", "--member-id", "a-1")
+    options = ("--name", "a", "--capacity", "2", "--weight", "3", "--primary", "--cold-start", *ID)
     async with announcer(tmp_path, server, *options) as process:
         member = await until(server, "serving")
         assert (member.id, dict(member.report)) == (
             "a-1",
-            {"url": URL, "name": "a", "capacity": 2, "weight": 3.0, "primary": 1},
+            {"url": URL, "name": "a", "capacity": 2, "weight": 3.0, "primary": 1, "cold_start": 1},
         )
         process.send_signal(signal.SIGUSR1)
         await until(server, "draining")

@@ -81,3 +81,5 @@ def test_attributes_are_what_a_gateway_reads() -> None:
     assert other["AWS_INSTANCE_IPV6"] == "::1"
     assert "cold_start" not in other
     assert "AWS_INSTANCE_IPV4" not in other
+    named = attributes_of("a", "gpu-a.local", 9101, capacity=4, cold_start=False, given={})
+    assert named["AWS_INSTANCE_CNAME"] == "gpu-a.local"

@@ -40,6 +40,7 @@ def status(name: str, **more: Any) -> dict[str, Any]:
         "capacity": 4,
         "sessions": 0,
         "connections_total": 0,
+        "scale_to_zero": None,
         "faults": {},
         **more,
     }
@@ -251,3 +252,29 @@ def test_ages_are_told_as_people_read_them(seconds: float, text: str) -> None:
 def test_words_are_counted() -> None:
     assert tally(["b", "a", "b"]) == "2 b, 1 a"
     assert tally([]) == ""
+
+
+def test_one_that_scales_to_zero_is_shown_with_its_sleep_and_its_cost() -> None:
+    scaling = {"power": "asleep", "wakes": 2, "billed_seconds": 75.2}
+    waking = {**scaling, "power": "waking"}
+    shown = picture(
+        Watch(),
+        status("a", scale_to_zero=scaling),
+        status("b", scale_to_zero=waking),
+        status("c"),
+        status("d", scale_to_zero=scaling, refusing=True),
+    ).replicas
+    assert column(shown, "state") == [
+        Cell("asleep", "dim"),
+        Cell("waking", "busy"),
+        Cell("running", "good"),
+        Cell("refusing", "bad"),
+    ]
+    assert [cell.text for cell in column(shown, "wakes")] == ["2", "2", "-", "2"]
+    assert [cell.text for cell in column(shown, "billed")] == ["1m15s", "1m15s", "-", "1m15s"]
+
+
+def test_where_none_does_there_is_no_such_column() -> None:
+    shown = picture(Watch(), status("a")).replicas
+    assert shown is not None
+    assert "wakes" not in shown.headings

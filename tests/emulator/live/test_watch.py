@@ -184,4 +184,7 @@ def test_every_kind_of_event_can_be_heard(told: Told) -> None:
             type="error",
             size_bytes=1,
             status=200,
+            id="a-1",
+            health="healthy",
+            awake_seconds=1.0,
         )

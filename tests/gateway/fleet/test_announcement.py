@@ -17,8 +17,8 @@ URL = "http://10.0.0.7:8000"
 
 
 def test_an_announcement_is_a_replica_for_a_gateway() -> None:
-    announced = Announcement(URL, "a", 4, 2.5, primary=True)
-    assert announced.endpoint == ReplicaEndpoint(URL, "a", True, 2.5, 4)
+    announced = Announcement(URL, "a", 4, 2.5, primary=True, cold_start=True)
+    assert announced.endpoint == ReplicaEndpoint(URL, "a", True, 2.5, 4, cold_start=True)
     assert Announcement(URL).endpoint == ReplicaEndpoint(URL)
 
 
@@ -34,12 +34,13 @@ def test_capacity_0_is_a_replica_without_places() -> None:
     st.one_of(st.none(), st.integers(0, 10**6)),
     st.floats(0, 1e6),
     st.booleans(),
+    st.booleans(),
     st.one_of(st.none(), st.integers(0, 10**6)),
 )
 def test_what_is_announced_is_read_back(
-    name: str | None, capacity: int | None, weight: float, primary: bool, load: int | None
+    name: str | None, capacity: int | None, weight: float, primary: bool, cold: bool, load: int | None
 ) -> None:
-    announced = Announcement(URL, name, capacity, weight, primary)
+    announced = Announcement(URL, name, capacity, weight, primary, cold)
     payload = encode_payload(MemberState.SERVING, announced.report(load), 4096)
     read = decode_entry(b"m", b"1\ti\t0\t" + payload)
     assert read is not None
@@ -69,6 +70,7 @@ def test_a_whole_number_may_be_written_as_a_float_and_unknown_keys_are_left_out(
         ({"url": URL, "name": 3}, "name should be text"),
         ({"url": URL, "primary": 2}, "primary should be 0 or 1"),
         ({"url": URL, "primary": "yes"}, "primary should be 0 or 1"),
+        ({"url": URL, "cold_start": 2}, "cold_start should be 0 or 1"),
     ],
 )
 def test_what_is_no_replica_is_refused_in_words(report: dict[str, ReportValue], said: str) -> None:
