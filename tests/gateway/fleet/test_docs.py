@@ -49,9 +49,13 @@ def test_every_line_of_discovery_is_explained() -> None:
 
 
 def test_the_settings_shown_are_settings(tmp_path: Path) -> None:
-    (text,) = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    (tmp_path / "gateway.yaml").write_text(text)
-    settings = load({}, tmp_path)
+    shedding, discovering = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    replicas = "router: {replicas: [{url: 'http://a:1'}]}\n"
+    for name, text in {"shedding": replicas + shedding, "discovering": discovering}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "gateway.yaml").write_text(text)
+    assert load({}, tmp_path / "shedding").fleet.shed is True
+    settings = load({}, tmp_path / "discovering")
     assert (settings.discovery.kind, settings.router.replicas) == ("fleet", ())
 
 
