@@ -29,7 +29,7 @@ def banner(farm: Farm, control_url: str) -> Iterator[str]:
     for replica in farm.replicas.values():
         scales = ["sleeps while nobody uses it"] if replica.spec.scale_to_zero is not None else []
         notes = ", ".join([*scales, *(describe(fault) for fault in replica.faults)])
-        yield f"  {replica.name:<3} {replica.url}" + (f"   {notes}" if notes else "")
+        yield f"  {replica.name:<3} {replica.url}   {replica.ws_url}" + (f"   {notes}" if notes else "")
     yield f"control API: {control_url} (its routes: {control_url}/schema)"
     yield f"player: {control_url}/player"
     first = next(iter(farm.replicas))

@@ -28,10 +28,11 @@ from emulator.control.app import HANDLERS
 from emulator.described import field_docs
 from emulator.events import KINDS
 from emulator.faults import CATALOGUE
-from emulator.faults.fault import Kind
+from emulator.faults.fault import Kind, SessionPoint
 from emulator.protocol import messages
 from emulator.scenario.schema import schema_text
 from emulator.testing import Wanted
+from emulator.wording import choices_of
 from gateway.settings import Settings
 from scripts.scenario_keys import scenario_keys
 
@@ -57,9 +58,22 @@ def faults_table(about: str) -> str:
     for name, kind in CATALOGUE.items():
         if kind.kind != about:
             continue
-        own = [f"`{f.name}` ({_json(f.default)})" for f in dataclasses.fields(kind) if f.name not in common]
+        own = [
+            f"`{f.name}` ({_json(f.default)}{_choices(kind, f)})"
+            for f in dataclasses.fields(kind)
+            if f.name not in common
+        ]
         rows.append((f"`{name}`", _one_line(kind.__doc__), ", ".join(own) or "none"))
     return _table(rows)
+
+
+def _choices(kind: type, field: dataclasses.Field[Any]) -> str:
+    """What else the field may be, where there is a choice; a session's points are explained beside the
+    table."""
+    values = choices_of(kind, field.name)
+    if not values or values == get_args(SessionPoint):
+        return ""
+    return " or " + ", ".join(_json(value) for value in values if value != field.default)
 
 
 def messages_table() -> str:

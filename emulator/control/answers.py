@@ -107,8 +107,11 @@ class FieldDescription(msgspec.Struct, frozen=True):
     """A field of a fault."""
 
     type: str
+    """What its value is: a number, a text and so on; of some there is a choice."""
     default: Any
     means: str
+    choices: list[Any] | None = None
+    """All that it may be; null where there is no such list."""
 
 
 class FaultDescription(msgspec.Struct, frozen=True):

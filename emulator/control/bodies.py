@@ -7,6 +7,8 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from emulator.wording import NAME_PATTERN, shown, unknown_field, wrong_value
+
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 MoreThanNothing = Annotated[float, msgspec.Meta(gt=0)]
 
@@ -43,7 +45,7 @@ class PauseBody(msgspec.Struct, forbid_unknown_fields=True):
 class NewReplica(msgspec.Struct, forbid_unknown_fields=True):
     """A replica that joins; what is left out is as the others have it."""
 
-    name: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_-]{1,64}$")] | None = None
+    name: Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)] | None = None
     """Letters, digits, - and _; null for the first free one of a, b, c and so on."""
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
     """0 for any free one."""
@@ -61,15 +63,21 @@ def object_in(raw: bytes) -> Mapping[str, Any]:
     if not raw.strip():
         return {}
     try:
-        return msgspec.json.decode(raw, type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise BadBody(f"the body must be a JSON object or empty: {error}") from error
+        body = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError) as error:
+        reason = str(error).removeprefix("JSON is malformed: ")
+        raise BadBody(f"the body must be a JSON object or empty, and is no JSON: {reason}") from error
+    if not isinstance(body, dict):
+        raise BadBody(f"the body must be a JSON object or empty, not {shown(body)}")
+    return body
 
 
 def body_in(raw: bytes, kind: type[BodyT]) -> BodyT:
     """What the body says, with the defaults for what is left out. Raises BadBody."""
+    fields = object_in(raw)
+    if (unknown := unknown_field(fields, kind)) is not None:
+        raise BadBody(f"the body {unknown}")
     try:
-        return msgspec.json.decode(raw if raw.strip() else b"{}", type=kind)
-    except msgspec.DecodeError as error:
-        known = ", ".join(entry.name for entry in msgspec.structs.fields(kind))
-        raise BadBody(f"{error}; the body is a JSON object or empty, and may have: {known}") from error
+        return msgspec.convert(fields, type=kind)
+    except msgspec.ValidationError as error:
+        raise BadBody(wrong_value(fields, kind) or str(error)) from error

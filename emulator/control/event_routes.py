@@ -20,6 +20,7 @@ from emulator.control.given import TheFarm, TheFeed, replica_named
 from emulator.control.problems import BadQuery, Crowded
 from emulator.events import DEFAULT_LIMIT, KINDS, Event, EventLog, Wanted
 from emulator.farm import Farm
+from emulator.wording import did_you_mean
 
 MAX_LIMIT = 10_000
 MAX_WAIT_SECONDS = 60.0
@@ -28,16 +29,19 @@ STREAM_BATCH = 100
 QUIET_SECONDS = 15.0
 """Without an event for so long a stream says that it lives."""
 TAGS = ["events"]
+NARROWING = ("after", "replica", "kind", "session")
+"""The parameters that say which events."""
+AnyRequest = Request[Any, Any, Any]
 
 After = Annotated[int, QueryParameter(ge=0, description="Only events with a higher number.")]
-OfReplica = Annotated[str | None, QueryParameter(name="replica", description="Only this replica's.")]
+OfReplica = Annotated[str | None, QueryParameter(description="Only this replica's.")]
 OfKinds = Annotated[
     list[str] | None,
-    QueryParameter(name="kind", description="Only of this kind, as in `GET /events/kinds`; repeatable."),
+    QueryParameter(description="Only of this kind, as in `GET /events/kinds`; repeatable."),
 ]
 OfSession = Annotated[
     int | None,
-    QueryParameter(name="session", ge=1, description="Only of this session, as the replica counts them."),
+    QueryParameter(ge=1, description="Only of this session, as the replica counts them."),
 ]
 
 
@@ -50,11 +54,11 @@ OfSession = Annotated[
 async def events(
     farm: TheFarm,
     feed: TheFeed,
-    request: Request[Any, Any, Any],
+    request: AnyRequest,
     after: After = 0,
-    of_replica: OfReplica = None,
-    of_kinds: OfKinds = None,
-    of_session: OfSession = None,
+    replica: OfReplica = None,
+    kind: OfKinds = None,
+    session: OfSession = None,
     limit: Annotated[
         int, QueryParameter(ge=1, le=MAX_LIMIT, description="At most this many.")
     ] = DEFAULT_LIMIT,
@@ -68,7 +72,8 @@ async def events(
     ] = 0.0,
 ) -> EventPage:
     """What the replicas saw, oldest first. Ask again with `after` set to the answer's `last`."""
-    wanted = _wanted(farm, feed.log, after, of_replica, of_kinds, of_session)
+    _check_names(request, *NARROWING, "limit", "wait_seconds")
+    wanted = _wanted(farm, feed.log, after, replica, kind, session)
     page = _page(feed.log, after, wanted, limit)
     if page.events or not wait_seconds:
         return page
@@ -101,10 +106,11 @@ async def events(
 async def stream(
     farm: TheFarm,
     feed: TheFeed,
+    request: AnyRequest,
     after: After = 0,
-    of_replica: OfReplica = None,
-    of_kinds: OfKinds = None,
-    of_session: OfSession = None,
+    replica: OfReplica = None,
+    kind: OfKinds = None,
+    session: OfSession = None,
     last_event_id: Annotated[
         int | None,
         HeaderParameter(name="Last-Event-ID", ge=0, description="In place of `after`: the browser is back."),
@@ -112,7 +118,8 @@ async def stream(
 ) -> ASGIApp:
     """Every event as it comes, as server-sent events, from the one after `after` on; without an end."""
     after = after if last_event_id is None else last_event_id
-    wanted = _wanted(farm, feed.log, after, of_replica, of_kinds, of_session)
+    _check_names(request, *NARROWING)
+    wanted = _wanted(farm, feed.log, after, replica, kind, session)
     if feed.is_full:
         raise Crowded(f"{feed.waiting} requests wait for events already: come later")
     return EventStream(feed, after, wanted)
@@ -186,6 +193,13 @@ def _page(log: EventLog, after: int, wanted: Wanted, limit: int) -> EventPage:
     return EventPage(list(page.events), page.last, page.dropped)
 
 
+def _check_names(request: AnyRequest, *known: str) -> None:
+    """A parameter that nobody reads would be taken for one that narrows nothing down."""
+    if unknown := [name for name in request.query_params if name not in known]:
+        hint = did_you_mean(unknown[0], known)
+        raise BadQuery(f"{unknown[0]}: is no parameter here{hint}; there are: {', '.join(known)}")
+
+
 def _wanted(
     farm: Farm,
     log: EventLog,
@@ -198,7 +212,8 @@ def _wanted(
         replica_named(farm, replica)
     for kind in of_kinds or ():
         if kind not in KINDS:
-            raise BadQuery(f"kind: there are no events {kind!r}; there are: {', '.join(KINDS)}")
+            hint = did_you_mean(kind, KINDS)
+            raise BadQuery(f"kind: there are no events {kind!r}{hint}; there are: {', '.join(KINDS)}")
     if after > log.last:
         raise BadQuery(
             f"after: {after} is higher than the newest event's number, {log.last}: the emulator was started "

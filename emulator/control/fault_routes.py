@@ -10,9 +10,10 @@ from emulator.control.answers import FaultDescription, FieldDescription, Replica
 from emulator.control.bodies import BadBody, object_in
 from emulator.control.description import faults_as_examples, operation
 from emulator.control.given import FaultName, ReplicaName, TheFarm, fault_named, replica_named, status_of
-from emulator.control.problems import BadRequestBody
+from emulator.control.problems import BadRequestBody, UnknownFault
 from emulator.described import field_docs, in_json, summary
 from emulator.faults import CATALOGUE, BadFault, fault_from, fields_of
+from emulator.wording import choices_of, types_of
 
 TAGS = ["faults"]
 
@@ -21,6 +22,45 @@ TAGS = ["faults"]
 def list_faults() -> dict[str, FaultDescription]:
     """Every fault that can be armed, by name, with its fields."""
     return {name: _describe(name) for name in CATALOGUE}
+
+
+@get(
+    "/faults/{fault:str}",
+    sync_to_thread=False,
+    tags=TAGS,
+    operation_id="showFault",
+    operation_class=operation(problems=[404]),
+)
+def show_fault(fault: FaultName) -> FaultDescription:
+    """One fault that can be armed, with its fields."""
+    return _describe(fault_named(fault))
+
+
+@get(
+    "/replicas/{name:str}/faults",
+    sync_to_thread=False,
+    tags=TAGS,
+    operation_id="listArmedFaults",
+    operation_class=operation(problems=[404]),
+)
+def list_armed(farm: TheFarm, name: ReplicaName) -> dict[str, dict[str, Any]]:
+    """The faults that stand on a replica, by name: their fields, `struck` and `live`."""
+    return status_of(replica_named(farm, name)).faults
+
+
+@get(
+    "/replicas/{name:str}/faults/{fault:str}",
+    sync_to_thread=False,
+    tags=TAGS,
+    operation_id="showArmedFault",
+    operation_class=operation(problems=[404]),
+)
+def show_armed(farm: TheFarm, name: ReplicaName, fault: FaultName) -> dict[str, Any]:
+    """One fault that stands on a replica: its fields, `struck` and `live`; a 404 where it does not stand."""
+    standing = status_of(replica_named(farm, name)).faults
+    if fault_named(fault) not in standing:
+        raise UnknownFault(f"fault {fault} does not stand on replica {name}: a PUT arms it")
+    return standing[fault]
 
 
 @put(
@@ -80,17 +120,19 @@ async def lift_all(farm: TheFarm, name: ReplicaName) -> ReplicaStatus:
 def _describe(name: str) -> FaultDescription:
     kind = CATALOGUE[name]
     docs = field_docs(kind)
+    types = types_of(kind)
     return FaultDescription(
         does=summary(kind),
         fields={
             field: FieldDescription(
-                type=str(kind.__dataclass_fields__[field].type),
+                type=types[field],
                 default=default,
                 means=in_json(docs.get(field, "")),
+                choices=list(choices_of(kind, field)) or None,
             )
             for field, default in fields_of(kind()).items()
         },
     )
 
 
-HANDLERS = (list_faults, arm, lift, lift_all)
+HANDLERS = (list_faults, show_fault, list_armed, show_armed, arm, lift, lift_all)

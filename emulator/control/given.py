@@ -14,8 +14,9 @@ from emulator.control.feed import Feed
 from emulator.control.problems import UnknownFault, UnknownReplica
 from emulator.control.sessions import Sessions
 from emulator.farm import Farm
-from emulator.faults import CATALOGUE
+from emulator.faults import CATALOGUE, unknown_fault
 from emulator.replica.replica import Replica
+from emulator.wording import did_you_mean
 
 TheFarm = NamedDependency[Farm]
 TheFeed = NamedDependency[Feed]
@@ -34,14 +35,17 @@ FaultName = Annotated[
 def replica_named(farm: Farm, name: str) -> Replica:
     """Raises UnknownReplica."""
     if name not in farm.replicas:
-        raise UnknownReplica(f"there is no replica {name!r}; there are: {', '.join(farm.replicas) or 'none'}")
+        hint = did_you_mean(name, farm.replicas)
+        raise UnknownReplica(
+            f"there is no replica {name!r}{hint}; there are: {', '.join(farm.replicas) or 'none'}"
+        )
     return farm.replicas[name]
 
 
 def fault_named(fault: str) -> str:
     """Raises UnknownFault."""
     if fault not in CATALOGUE:
-        raise UnknownFault(f"there is no fault {fault!r}; there are: {', '.join(CATALOGUE)}")
+        raise UnknownFault(unknown_fault(fault))
     return fault
 
 

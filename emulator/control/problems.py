@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from litestar import Request, Response
+from litestar.enums import ParamType
 from litestar.exceptions import HTTPException
 
 from emulator.control.answers import Problem
 from emulator.control.lines import JsonLine
+from emulator.wording import in_words
 
 logger = logging.getLogger("emulator")
 
@@ -83,12 +85,23 @@ def tell(request: Request[Any, Any, Any], error: HTTPException) -> Response[Prob
     detail, path = error.detail, request.scope["path"]
     if isinstance(error.extra, list) and error.extra:
         # The routing found a parameter wrong, and says which.
-        detail = "; ".join(f"{entry.get('key')}: {entry.get('message')}" for entry in error.extra)
+        detail = "; ".join(_parameter(request, entry) for entry in error.extra)
+    elif error.status_code == 413:
+        detail = "the body is too large: no request needs that much"
     elif code == "not_found":
         detail = f"there is no {path}; the routes are described at /schema"
     elif code == "method_not_allowed":
         detail = f"{path} does not take {request.method}; the routes are described at /schema"
     return _answer(Problem(error.status_code, code, detail), error.headers)
+
+
+def _parameter(request: Request[Any, Any, Any], found: Mapping[str, Any]) -> str:
+    """What is wrong with a parameter, by the name and the value that the request has for it."""
+    name = str(found.get("key"))
+    if found.get("source") == ParamType.HEADER:
+        name = "-".join(word.capitalize() for word in name.split("_")).replace("-Id", "-ID")
+        return f"{name}: {in_words(str(found.get('message')), request.headers.get(name))}"
+    return f"{name}: {in_words(str(found.get('message')), request.query_params.get(name))}"
 
 
 def tell_defect(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:

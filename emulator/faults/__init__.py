@@ -1,6 +1,6 @@
 """PURE. What can be wrong with a replica: each fault a frozen value, one short file an idea."""
 
-from emulator.faults.catalogue import CATALOGUE, BadFault, describe, fault_from, fields_of
+from emulator.faults.catalogue import CATALOGUE, BadFault, describe, fault_from, fields_of, unknown_fault
 from emulator.faults.content import CorruptMedia, FragmentStorm, Oversized
 from emulator.faults.ending import Abort, CloseSession, IgnoreClose, Reset
 from emulator.faults.fault import Draw, Fault, Point, PointFault, SessionFault
@@ -63,4 +63,5 @@ __all__ = [
     "describe",
     "fault_from",
     "fields_of",
+    "unknown_fault",
 ]

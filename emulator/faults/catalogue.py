@@ -20,6 +20,7 @@ from emulator.faults.port import Blackhole, Refuse, SlowAccept
 from emulator.faults.process import Kill, Pause, Poison, Restart
 from emulator.faults.protocol import BigState, GpuError, NoPong, NoSnapshot
 from emulator.faults.upgrade import GluedFirstFrame, SlowUpgrade, UpgradeStatus
+from emulator.wording import did_you_mean, unknown_field, wrong_value
 
 CATALOGUE: Mapping[str, type[Fault]] = {
     kind.name: kind
@@ -43,14 +44,19 @@ def fault_from(name: str, fields: Mapping[str, Any]) -> Fault:
     """The fault `name` with these fields. Raises BadFault."""
     kind = CATALOGUE.get(name)
     if kind is None:
-        raise BadFault(f"there is no fault {name!r}; there are: {', '.join(CATALOGUE)}")
-    known = [entry.name for entry in dataclasses.fields(kind)]
-    if unknown := [key for key in fields if key not in known]:
-        raise BadFault(f"{name} has no field {unknown[0]!r}; its fields: {', '.join(known)}")
+        raise BadFault(unknown_fault(name))
+    if (unknown := unknown_field(fields, kind)) is not None:
+        raise BadFault(f"{name} {unknown}")
     try:
         return msgspec.convert(dict(fields), kind)
     except msgspec.ValidationError as error:
-        raise BadFault(f"{name}: {error}") from error
+        # Of the right type it is what the fault itself has to say of it.
+        raise BadFault(f"{name}: {wrong_value(fields, kind) or error}") from error
+
+
+def unknown_fault(name: str) -> str:
+    """What is said of a name that no fault has."""
+    return f"there is no fault {name!r}{did_you_mean(name, CATALOGUE)}; there are: {', '.join(CATALOGUE)}"
 
 
 def fields_of(fault: Fault) -> dict[str, Any]:

@@ -149,7 +149,7 @@ class PointFault(SessionFault):
             raise ValueError(f"segment is a number from 0, and goes with {', '.join(SEGMENT_POINTS)}")
         if self.needs_session and self.point == "upgrade":
             raise ValueError(
-                f"{self.name} needs an open session; at the point upgrade use reset, stall or upgrade_status"
+                "it needs an open session; at the point upgrade use reset, stall or upgrade_status"
             )
 
     @property

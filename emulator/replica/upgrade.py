@@ -163,7 +163,8 @@ class Upgrade:
         if path in SESSION_PATHS:
             response = protocol.accept(handshake)
         else:
-            response = protocol.reject(403, "no sessions on this path\n")
+            there = " and ".join(SESSION_PATHS)
+            response = protocol.reject(404, f"no sessions on this path: they are at {there}\n")
         protocol.send_response(response)
         self._record(
             "upgrade_answered", {"status": response.status_code, "subprotocol": protocol.subprotocol}

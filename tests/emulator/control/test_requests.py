@@ -33,6 +33,25 @@ async def test_a_fault_is_armed_replaced_and_lifted(api: httpx.AsyncClient) -> N
     assert (await api.delete("/replicas/a/faults/stall")).status_code == 200
 
 
+async def test_what_stands_can_be_asked_for(api: httpx.AsyncClient) -> None:
+    assert (await api.get("/replicas/a/faults")).json() == {}
+    shown = (await api.put("/replicas/a/faults/stall", json={"seconds": 5})).json()
+    assert (await api.get("/replicas/a/faults")).json() == shown["faults"]
+    assert (await api.get("/replicas/a/faults/stall")).json() == shown["faults"]["stall"]
+
+
+async def test_a_body_beyond_all_bounds_is_refused_in_words(api: httpx.AsyncClient) -> None:
+    deep = await api.put("/replicas/a/faults/stall", content=b"[" * 100_000)
+    assert (deep.status_code, "is no JSON" in deep.json()["detail"]) == (400, True)
+    large = await api.put("/replicas/a/faults/bad_json", content=b"{" + b" " * 11_000_000)
+    assert (large.status_code, "too large" in large.json()["detail"]) == (413, True)
+
+
+async def test_a_header_is_named_as_it_was_written(api: httpx.AsyncClient) -> None:
+    answer = await api.get("/events/stream", headers={"Last-Event-ID": "x"})
+    assert answer.json()["detail"] == 'Last-Event-ID: must be a whole number, not "x"'
+
+
 async def test_every_fault_can_be_armed_with_its_defaults(api: httpx.AsyncClient) -> None:
     for name in CATALOGUE:
         assert (await api.put(f"/replicas/b/faults/{name}")).status_code == 200
@@ -48,23 +67,53 @@ async def test_every_fault_can_be_armed_with_its_defaults(api: httpx.AsyncClient
         ("DELETE", "/replicas/a/faults/stahl", None, 404, "there are: refuse, "),
         ("PUT", "/replicas/a/faults/stall", {"secs": 1}, 400, "its fields: probability"),
         ("PUT", "/replicas/a/faults/close", {"code": 1006}, 400, "code may be"),
-        ("PUT", "/replicas/a/faults/stall", [1], 400, "must be a JSON object"),
-        ("POST", "/replicas/a/kill", {"after": 1}, 400, "may have: restart_after_seconds, warming_seconds"),
-        ("POST", "/replicas/a/restart", {"after_seconds": -1}, 400, ">= 0"),
-        ("POST", "/replicas/a/pause", {"for_seconds": "x"}, 400, "may have: for_seconds"),
+        ("PUT", "/replicas/a/faults/stall", [1], 400, "must be a JSON object or empty, not [1]"),
+        ("PUT", "/replicas/a/faults/stall", {"point": "opn"}, 400, 'not "opn"; did you mean open?'),
+        ("POST", "/replicas/a/kill", {"after": 1}, 400, "its fields: restart_after_seconds, warming_seconds"),
+        ("POST", "/replicas/a/restart", {"after_seconds": -1}, 400, "must be a number of 0 or more, not -1"),
+        ("POST", "/replicas/a/pause", {"for_seconds": "x"}, 400, 'must be a number above 0 or null, not "x"'),
+        ("POST", "/replicas/a/pause", {"for_second": 1}, 400, "did you mean for_seconds?"),
         ("POST", "/replicas/zz/kill", None, 404, "there are: a, b"),
         ("POST", "/replicas", {"name": "a"}, 409, "choose another name"),
-        ("POST", "/replicas", {"name": "no/slash"}, 400, "may have: name, port, capacity, warming_seconds"),
-        ("POST", "/replicas", {"capacity": 0}, 400, ">= 1"),
+        (
+            "POST",
+            "/replicas",
+            {"name": "no/slash"},
+            400,
+            "a name of 1 to 64 letters, digits, - and _ or null, not",
+        ),
+        ("POST", "/replicas", {"port": 65536}, 400, "port must be a whole number from 0 to 65535, not 65536"),
+        ("POST", "/replicas", {"capacity": 0}, 400, "a whole number of 1 or more or null, not 0"),
         ("DELETE", "/replicas/zz", None, 404, "there are: a, b"),
         ("DELETE", "/replicas/zz/faults", None, 404, "there are: a, b"),
         ("GET", "/replicas/zz/sessions", None, 404, "there are: a, b"),
         ("GET", "/events?replica=zz", None, 404, "there are: a, b"),
         ("GET", "/events?kind=died", None, 400, "there are: state_changed"),
-        ("GET", "/events?limit=0", None, 400, "limit: Expected `int` >= 1"),
-        ("GET", "/events?after=-1", None, 400, "after: Expected `int` >= 0"),
+        ("GET", "/events?limit=0", None, 400, 'limit: must be a whole number of 1 or more, not "0"'),
+        ("GET", "/events?after=-1", None, 400, 'after: must be a whole number of 0 or more, not "-1"'),
         ("GET", "/events?after=1000000", None, 400, "begin with 0"),
-        ("GET", "/events?wait_seconds=61", None, 400, "wait_seconds: Expected `float` <= 60"),
+        (
+            "GET",
+            "/events?wait_seconds=61",
+            None,
+            400,
+            'wait_seconds: must be a number of 60 at most, not "61"',
+        ),
+        ("GET", "/events?session=x", None, 400, 'session: must be a whole number, not "x"'),
+        ("GET", "/events?limit=x", None, 400, 'limit: must be a whole number, not "x"'),
+        ("GET", "/events?replicas=a", None, 400, "replicas: is no parameter here; did you mean replica?"),
+        (
+            "GET",
+            "/events/stream?limit=1",
+            None,
+            400,
+            "limit: is no parameter here; there are: after, replica",
+        ),
+        ("GET", "/events?kind=session_open", None, 400, "did you mean session_opened?"),
+        ("GET", "/faults/stahl", None, 404, "there is no fault 'stahl'; did you mean stall?"),
+        ("GET", "/replicas/zz/faults", None, 404, "there are: a, b"),
+        ("GET", "/replicas/a/faults/stahl", None, 404, "did you mean stall?"),
+        ("GET", "/replicas/a/faults/stall", None, 404, "stall does not stand on replica a: a PUT arms it"),
         ("GET", "/events/stream?replica=zz", None, 404, "there are: a, b"),
         ("GET", "/replica", None, 404, "there is no /replica; the routes are described at /schema"),
         ("POST", "/replicas/a", {}, 405, "does not take POST"),
@@ -164,10 +213,13 @@ async def test_the_catalogues_are_served(api: httpx.AsyncClient) -> None:
     served = (await api.get("/faults")).json()
     assert list(served) == list(CATALOGUE)
     assert served["stall"]["fields"]["seconds"] == {
-        "type": "float | None",
+        "type": "a number or null",
         "default": None,
         "means": "How long; null for until the client leaves or the fault is lifted.",
+        "choices": None,
     }
+    assert served["stall"]["fields"]["then"]["choices"] == ["continue", "reset"]
+    assert (await api.get("/faults/stall")).json() == served["stall"]
     assert (await api.get("/events/kinds")).json() == dict(KINDS)
 
 

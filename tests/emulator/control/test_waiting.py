@@ -76,8 +76,8 @@ async def test_too_many_are_told_to_come_later(server: ControlServer, farm: Farm
                 return await waiting(api) == MAX_WAITING
 
             await eventually(all_wait, "every place is taken")
-            for path in ("/events", "/events/stream"):
-                answer = await api.get(path, params={"after": after, "wait_seconds": 20})
+            for path in ("/events?wait_seconds=20", "/events/stream?"):
+                answer = await api.get(f"{path}&after={after}")
                 assert (answer.status_code, answer.json()["error"]) == (429, "too_many_waiting")
             assert (await api.get("/events", params={"after": after})).status_code == 200, "without waiting"
             await api.post("/replicas/a/kill")

@@ -177,9 +177,10 @@ async def test_a_refused_upgrade_is_the_replicas_own(tmp_path: Path) -> None:
         with pytest.raises(InvalidStatus) as refused:
             await connect(f"{proxy.url}/elsewhere", proxy=None)
         (conversation,) = proxy.read().conversations
-    assert refused.value.response.status_code == 403
-    assert refused.value.response.body == b"no sessions on this path\n"
-    assert (conversation.answer.status, conversation.answer.body) == (403, "no sessions on this path\n")
+    body = "no sessions on this path: they are at /v1/stream and /ws\n"
+    assert refused.value.response.status_code == 404
+    assert refused.value.response.body == body.encode()
+    assert (conversation.answer.status, conversation.answer.body) == (404, body)
     assert conversation.steps == ()
 
 

@@ -97,7 +97,7 @@ async def test_sessions_are_opened_on_their_paths_only(farm: Farm) -> None:
     with pytest.raises(InvalidStatus) as refusal:
         async with session(farm.replicas["a"].url.replace("http", "ws") + "/elsewhere"):
             pass
-    assert refusal.value.response.status_code == 403
+    assert refusal.value.response.status_code == 404
 
 
 async def test_an_opening_message_with_a_large_picture_is_taken(farm: Farm) -> None:

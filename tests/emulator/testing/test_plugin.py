@@ -127,8 +127,11 @@ def test_one_replica(replica):
         ("isolate='yes'", "isolate: Invalid enum value 'yes'"),
         ("seed='x'", "seed: Expected int, got str, not 'x'"),
         ("segment_seconds=-1", "segment_seconds: Expected float >= 0"),
-        ("faults={'a': {'stahl': {}}}", "faults of a: there is no fault 'stahl'; there are: refuse"),
-        ("faults={'a': {'stall': {'secs': 1}}}", "faults of a: stall has no field 'secs'; its fields"),
+        ("faults={'a': {'stahl': {}}}", "faults of a: there is no fault 'stahl'; did you mean stall?"),
+        (
+            "faults={'a': {'stall': {'secs': 1}}}",
+            "faults of a: stall has no field 'secs'; did you mean seconds?",
+        ),
         ("faults={'a': 3}", "faults of a: fields by name, as in"),
     ],
 )
