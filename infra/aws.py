@@ -1,21 +1,25 @@
 """The one door to AWS: calls by boto3, and in our words what went wrong with them.
 
-Throttling, lost connections and AWS's own faults are tried again by boto3, with waits that grow and are drawn
-at random. Every call is one that may arrive twice.
+Where AWS says that it is asked too often, has a fault of its own, or an answer is lost, the call is made
+again, after waits that grow and are cut at random: those who were turned away together do not come back so.
+boto3's own retries are off, for they would come on top. Every call is one that may arrive twice.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from infra.clock import Clock, SystemClock
 from infra.errors import (
     Absent,
     AwsError,
     Credentials,
     Denied,
     InfraError,
+    Interrupted,
     Refused,
     Throttled,
     Unchanged,
@@ -24,6 +28,8 @@ from infra.errors import (
 from infra.words import safe
 
 ATTEMPTS = 6
+FIRST_WAIT_SECONDS = 1.0
+"""Before the second attempt, at most; each further wait may be twice as long."""
 CONNECT_SECONDS = 5
 READ_SECONDS = 30
 THROTTLED = frozenset(
@@ -77,7 +83,7 @@ class Place:
 class Aws:
     """AWS's services at one place, with whatever credentials boto3 finds."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, clock: Clock | None = None) -> None:
         """Raises InfraError where boto3 is not installed, or no region is known."""
         try:
             import boto3
@@ -86,6 +92,7 @@ class Aws:
         from botocore.exceptions import BotoCoreError
 
         self._place = place
+        self._clock: Clock = clock if clock is not None else SystemClock()
         self._clients: dict[str, Any] = {}
         try:
             self._session: Any = boto3.session.Session(region_name=place.region)
@@ -97,13 +104,25 @@ class Aws:
 
     def call(self, service: str, operation: str, **parameters: object) -> Mapping[str, Any]:
         """The answer to `operation`, by boto3's name of its method. Raises AwsError."""
-        from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+        wait = FIRST_WAIT_SECONDS
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return self._ask(service, operation, parameters)
+            except (Throttled, Interrupted):
+                self._clock.sleep(wait * random.uniform(0.5, 1))
+                wait *= 2
+        return self._ask(service, operation, parameters)
+
+    def _ask(self, service: str, operation: str, parameters: Mapping[str, object]) -> Mapping[str, Any]:
+        """One attempt."""
+        from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.parsers import ResponseParserError
 
         try:
             answer: Mapping[str, Any] = getattr(self._client(service), operation)(**parameters)
         except ClientError as error:
             raise self._refusal(service, operation, error.response) from None
-        except (BotoCoreError, HTTPClientError) as error:
+        except (BotoCoreError, ResponseParserError) as error:
             raise self._failure(f"{service}:{_camel(operation)}", error) from None
         except ValueError as error:
             # An endpoint that is no URL.
@@ -130,7 +149,7 @@ class Aws:
             config = Config(
                 connect_timeout=CONNECT_SECONDS,
                 read_timeout=READ_SECONDS,
-                retries={"total_max_attempts": ATTEMPTS, "mode": "standard"},
+                retries={"total_max_attempts": 1, "mode": "standard"},
                 user_agent_extra="streamhold",
             )
             self._clients[service] = self._session.client(
@@ -158,6 +177,8 @@ class Aws:
             return Absent(message or code)
         if "No updates are to be performed" in message or "didn't contain changes" in message:
             return Unchanged(message)
+        if isinstance(status, int) and status >= 500:
+            return Interrupted(f"AWS has a fault of its own ({code or status} for {needed}: {message})")
         return Refused(code, f"{needed} was refused ({code or status}: {message})")
 
     def _failure(self, what: str, error: Exception) -> AwsError:
@@ -182,7 +203,10 @@ class Aws:
             )
         if isinstance(error, exceptions.ParamValidationError | exceptions.InvalidRegionError):
             return Refused(type(error).__name__, safe(str(error)))
-        if isinstance(error, exceptions.HTTPClientError | ResponseParserError):
+        if isinstance(error, exceptions.ConnectionClosedError | exceptions.ReadTimeoutError):
+            return Interrupted(f"the answer to {what} was lost: {safe(str(error), 200)}")
+        nobody = exceptions.EndpointConnectionError | exceptions.ConnectTimeoutError | ResponseParserError
+        if isinstance(error, nobody):
             return self._no_answer(error)
         return Unreachable(f"{what} failed: {safe(str(error))}")
 

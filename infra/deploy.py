@@ -13,7 +13,7 @@ from infra.errors import Refused, Unfinished
 from infra.parameters import changed_values
 from infra.stack import Await, RemoveFirst, Review, Stack, Stuck, Update, next_step, succeeded
 from infra.waiting import await_stack
-from infra.work import Part, Work, refuse_missing
+from infra.work import Part, Work, refuse_incomplete
 
 PLANNED = "streamhold-plan-"
 """What the names of a plan's change sets begin with."""
@@ -24,7 +24,7 @@ CHANGED_MEANWHILE = frozenset({"AlreadyExistsException", "OperationInProgressExc
 def deploy(work: Work) -> int:
     """Exit status 0 once both stacks are whole. Raises InfraError."""
     existing = {part: work.stack(part) for part in work.templates}
-    refuse_missing(work, existing)
+    refuse_incomplete(work, existing)
     data = existing["data"]
     for part in work.parts:
         stack = _deploy(work, part, data)

@@ -10,6 +10,7 @@ InfraError
     Credentials     there are none, or AWS does not know them
     Denied          they may not do this
     Unreachable     no answer
+      Interrupted   for now: lost on its way, or AWS has a fault of its own
     Refused         any other no, with AWS's own words
 """
 
@@ -62,6 +63,10 @@ class Denied(AwsError):
 
 class Unreachable(AwsError):
     """No answer, or none that is AWS's."""
+
+
+class Interrupted(Unreachable):
+    """The answer was lost on its way, or AWS has a fault of its own: the next one may come."""
 
 
 class Refused(AwsError):

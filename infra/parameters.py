@@ -129,6 +129,25 @@ def _sent(
     return Sent(one.name, one.default if value is None else value)
 
 
+def resolved(
+    template: Template, given: Given, *, had: Mapping[str, str], to_come: Iterable[str]
+) -> dict[str, str | None]:
+    """The value that each parameter will have; None for one that is put out later, or that AWS hides."""
+    awaited = set(to_come)
+    return {
+        one.name: None if one.name in awaited else _resolved(one, given.values, had)
+        for one in template.parameters.values()
+    }
+
+
+def _resolved(one: Parameter, given: Mapping[str, str], had: Mapping[str, str]) -> str | None:
+    if one.name in given:
+        return given[one.name]
+    if one.name in had and one.name not in MOMENTARY:
+        return None if one.hidden else had[one.name]
+    return one.default
+
+
 def changed_values(template: Template, parameters: Iterable[Sent], had: Mapping[str, str]) -> list[str]:
     """A line for each parameter that gets another value than the stack has."""
     lines = []

@@ -16,7 +16,7 @@ from infra.errors import Unchanged, Unfinished
 from infra.parameters import Sent, changed_values
 from infra.stack import Await, RemoveFirst, Stack, Stuck, Update, next_step
 from infra.words import listed
-from infra.work import Part, Work, refuse_missing
+from infra.work import Part, Work, refuse_incomplete
 
 NO_CHANGES = ("didn't contain changes", "No updates are to be performed")
 """How AWS says that a change set is empty."""
@@ -25,7 +25,7 @@ NO_CHANGES = ("didn't contain changes", "No updates are to be performed")
 def plan(work: Work) -> int:
     """Exit status 0 when the whole plan could be told."""
     existing = {part: work.stack(part) for part in work.templates}
-    refuse_missing(work, existing)
+    refuse_incomplete(work, existing)
     whole = [_plan(work, part, existing[part], existing["data"]) for part in work.parts]
     work.watch.telling.line("nothing was changed; `python -m infra deploy` with the same arguments does it")
     return 0 if all(whole) else 1

@@ -168,7 +168,7 @@ def event_line(event: StackEvent) -> str:
 
 def failure_lines(name: str, status: str, events: Sequence[StackEvent], reason: str = "") -> tuple[str, ...]:
     """What went wrong with a stack, the first cause first."""
-    lines = [f"{name} ended as {status}"]
+    lines = [f"{name} is {status}"]
     failed = first_failure(events)
     if failed is not None:
         why = safe(failed.reason) or "no reason given"

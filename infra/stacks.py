@@ -27,7 +27,7 @@ class Stacks:
             answer = self._aws.call(SERVICE, "describe_stacks", StackName=name)
         except Absent:
             return None
-        return next((_stack(one) for one in answer["Stacks"]), None)
+        return next((_stack(one) for one in answer.get("Stacks") or ()), None)
 
     def events(self, name: str) -> Iterator[StackEvent]:
         """From the newest on, for as long as they are asked for."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -60,6 +60,8 @@ class Template:
     outputs: tuple[str, ...]
     capabilities: tuple[str, ...]
     """What AWS wants to be told that it may do."""
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    """As they stand there."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -101,6 +103,7 @@ def read_template(text: str) -> Template:
         tuple(_resource(name, body) for name, body in resources.items()),
         tuple(_part(tree, "Outputs")),
         _capabilities(resources),
+        {name: _mapping(body, name) for name, body in _part(tree, "Rules").items()},
     )
 
 

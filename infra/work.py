@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from infra.aws import Aws
 from infra.errors import Misused
-from infra.parameters import Given, Sent, missing_from, sent
+from infra.parameters import Given, Sent, missing_from, resolved, sent
+from infra.rules import broken_rules
 from infra.stack import Stack, failure_lines, last_operation
 from infra.stacks import Stacks
 from infra.template import Template
@@ -24,6 +26,7 @@ class Work:
     """Which stacks, by what, and how it is told."""
 
     name: str
+    aws: Aws
     stacks: Stacks
     watch: Watch
     templates: Mapping[Part, Template]
@@ -78,9 +81,10 @@ def missing_lines(missing: Mapping[str, Sequence[str]]) -> list[str]:
     ]
 
 
-def refuse_missing(work: Work, existing: Mapping[Part, Stack | None]) -> None:
-    """Raise Misused with everything that has to be given, before anything is done."""
+def refuse_incomplete(work: Work, existing: Mapping[Part, Stack | None]) -> None:
+    """Raise Misused with all that has to be given and every rule that is broken, before anything is done."""
     missing: dict[str, list[str]] = {}
+    broken: list[str] = []
     for part in work.parts:
         stack = existing[part]
         had = stack.parameters if stack is not None else {}
@@ -90,5 +94,9 @@ def refuse_missing(work: Work, existing: Mapping[Part, Stack | None]) -> None:
             to_come = work.fed(part)
         for name in missing_from(work.templates[part], work.given, had=had, put_out=to_come):
             missing.setdefault(name, []).append(work.stack_name(part))
-    if missing:
-        raise Misused(*missing_lines(missing))
+        values = resolved(work.templates[part], work.given, had=had, to_come=to_come)
+        broken += [
+            f"{work.stack_name(part)}: {rule}" for rule in broken_rules(work.templates[part].rules, values)
+        ]
+    if missing or broken:
+        raise Misused(*missing_lines(missing), *broken)

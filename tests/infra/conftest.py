@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,10 @@ Parameters:
   DesiredCount: {Type: String, AllowedPattern: "[0-9]*", Default: ""}
   MinCount: {Type: Number, MinValue: 1, Default: 2}
   RedisUrlSecretArn: {Type: String, Default: ""}
+Rules:
+  NotTooMany:
+    Assertions:
+      - {Assert: !Not [!Equals [!Ref MinCount, 66]], AssertDescription: sixty-six are too many}
 Conditions:
   HasDesiredCount: !Not [!Equals [!Ref DesiredCount, ""]]
 Resources:
@@ -87,17 +92,40 @@ def templates(tmp_path: Path) -> Path:
     return tmp_path
 
 
+class QuickClock:
+    """Sleeping takes no time, and moves the clock on."""
+
+    def __init__(self) -> None:
+        self.slept = 0.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 3, 1, 12, tzinfo=UTC) + timedelta(seconds=self.slept)
+
+    def monotonic(self) -> float:
+        return self.slept
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += seconds
+
+
+@pytest.fixture
+def clock() -> QuickClock:
+    return QuickClock()
+
+
 Infra = Callable[..., Ended]
 
 
 @pytest.fixture
-def infra(capsys: pytest.CaptureFixture[str], templates: Path) -> Infra:
+def infra(capsys: pytest.CaptureFixture[str], templates: Path, clock: QuickClock) -> Infra:
     """Runs a command: `infra(url, "plan", ...)`."""
 
     def run(url: str, command: str, *arguments: str) -> Ended:
-        place = ["--region", REGION, "--endpoint-url", url, "--templates", str(templates), "--every", "0.01"]
+        place = ["--region", REGION, "--endpoint-url", url]
         capsys.readouterr()
-        status = main([command, *place, *arguments])
+        takes_templates = command in ("plan", "deploy")
+        arguments = (*arguments, *(["--templates", str(templates)] if takes_templates else []))
+        status = main([command, *place, *arguments], clock=clock)
         said = capsys.readouterr()
         return Ended(status, said.out, said.err)
 

@@ -1,6 +1,7 @@
 """Stands in for AWS where a test needs what moto does not do: pages, failures, and a count of what was asked.
 
-It speaks AWS's JSON protocol over real HTTP, in threads of its own.
+It speaks AWS's JSON protocol and its query protocol (forms, answered by XML) over real HTTP, in threads of
+its own.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
 
 import pytest
 
@@ -27,7 +30,7 @@ class Failure:
 
 Answer = Mapping[str, Any] | Failure
 Operation = Callable[[Mapping[str, Any]], Answer]
-"""From the parameters to the answer."""
+"""From the parameters to the answer. A form's parameters are flat: `Parameters.member.1.ParameterKey`."""
 
 
 class FakeAws:
@@ -59,17 +62,17 @@ def fake_aws() -> Iterator[FakeAws]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            operation = self.headers["X-Amz-Target"].rpartition(".")[2]
-            self._send(aws.answer(operation, json.loads(body)))
+            target = self.headers["X-Amz-Target"]
+            if target is not None:
+                operation = target.rpartition(".")[2]
+                self._send(*_in_json(aws.answer(operation, json.loads(body))))
+            else:
+                form = dict(parse_qsl(body.decode(), keep_blank_values=True))
+                self._send(*_in_xml(form["Action"], aws.answer(form["Action"], form)))
 
-        def _send(self, answer: Answer) -> None:
-            status = 200
-            if isinstance(answer, Failure):
-                status = answer.status
-                answer = {"__type": answer.code, "message": answer.message}
-            body = json.dumps(answer).encode()
+        def _send(self, status: int, kind: str, body: bytes) -> None:
             self.send_response(status)
-            self.send_header("Content-Type", "application/x-amz-json-1.1")
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -88,6 +91,30 @@ def fake_aws() -> Iterator[FakeAws]:
         server.shutdown()
         serving.join()
         server.server_close()
+
+
+def _in_json(answer: Answer) -> tuple[int, str, bytes]:
+    status = 200
+    if isinstance(answer, Failure):
+        status = answer.status
+        answer = {"__type": answer.code, "message": answer.message}
+    return status, "application/x-amz-json-1.1", json.dumps(answer).encode()
+
+
+def _in_xml(operation: str, answer: Answer) -> tuple[int, str, bytes]:
+    if isinstance(answer, Failure):
+        error = _elements({"Type": "Sender", "Code": answer.code, "Message": answer.message})
+        return answer.status, "text/xml", f"<ErrorResponse><Error>{error}</Error></ErrorResponse>".encode()
+    result = f"<{operation}Result>{_elements(answer)}</{operation}Result>"
+    return 200, "text/xml", f"<{operation}Response>{result}</{operation}Response>".encode()
+
+
+def _elements(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "".join(f"<{key}>{_elements(inner)}</{key}>" for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        return "".join(f"<member>{_elements(inner)}</member>" for inner in value)
+    return escape(str(value).lower() if isinstance(value, bool) else str(value))
 
 
 def with_credentials(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,61 @@
+"""PURE. A template's own rules on its parameters, told before AWS tells them.
+
+AWS checks them as well, and it alone those that need more than the parameters' values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class _UndecidedError(Exception):
+    """Only AWS can tell."""
+
+
+def broken_rules(rules: Mapping[str, Any], values: Mapping[str, str | None]) -> list[str]:
+    """The template's own words for each rule that does not hold. A value of None is not known yet."""
+    found: list[str] = []
+    for rule in rules.values():
+        try:
+            if "RuleCondition" in rule and not _holds(rule["RuleCondition"], values):
+                continue
+        except _UndecidedError:
+            continue
+        for one in rule.get("Assertions", ()):
+            try:
+                if not _holds(one["Assert"], values):
+                    told = str(one.get("AssertDescription", "a rule of the template does not hold"))
+                    found.append(" ".join(told.split()))
+            except _UndecidedError:
+                continue
+    return found
+
+
+def _holds(condition: Any, values: Mapping[str, str | None]) -> bool:
+    match condition:
+        case {"Fn::Equals": [left, right]}:
+            return _value(left, values) == _value(right, values)
+        case {"Fn::Not": [inner]}:
+            return not _holds(inner, values)
+        case {"Fn::And": list(inner)}:
+            return all(_holds(one, values) for one in inner)
+        case {"Fn::Or": list(inner)}:
+            return any(_holds(one, values) for one in inner)
+        case {"Fn::Contains": [list(several), one]}:
+            return _value(one, values) in [_value(each, values) for each in several]
+        case _:
+            raise _UndecidedError
+
+
+def _value(value: Any, values: Mapping[str, str | None]) -> str:
+    match value:
+        case {"Ref": str(name)}:
+            found = values.get(name)
+            if found is None:
+                raise _UndecidedError
+            return found
+        case str() | int():
+            return str(value)
+        case _:
+            raise _UndecidedError

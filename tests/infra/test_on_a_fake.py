@@ -1,0 +1,328 @@
+"""plan, deploy and destroy where AWS takes its time, fails or refuses: what moto does not play, over real
+HTTP from tests/support/fake_stacks.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.infra.conftest import GIVEN, Infra, QuickClock
+from tests.support.fake_aws import Answer, Failure, FakeAws, fake_aws
+from tests.support.fake_stacks import Act, FakeStacks
+
+DATA, SERVICE = "streamhold-data", "streamhold-service"
+PUT_OUT = {"RedisUrlSecretArn": "arn:secret", "Endpoint": "valkey:6379"}
+FAILS = [
+    Act(
+        "CREATE_IN_PROGRESS",
+        (
+            "Cluster CREATE_IN_PROGRESS",
+            "Service CREATE_FAILED image not found",
+            "Alarm CREATE_FAILED Resource creation cancelled",
+        ),
+    ),
+    Act("ROLLBACK_IN_PROGRESS", ("streamhold-service ROLLBACK_IN_PROGRESS the following failed: [Service]",)),
+    Act("ROLLBACK_COMPLETE", ("streamhold-service ROLLBACK_COMPLETE",)),
+]
+
+
+@pytest.fixture
+def aws() -> Iterator[FakeAws]:
+    with fake_aws() as running:
+        yield running
+
+
+@pytest.fixture
+def stacks(aws: FakeAws) -> FakeStacks:
+    made = FakeStacks(aws)
+    made.outputs[DATA] = PUT_OUT
+    return made
+
+
+def asked_of_stacks(aws: FakeAws, *operations: str) -> list[tuple[str, str]]:
+    """Which of these was asked for which stack, in order."""
+    return [(name, asked["StackName"]) for name, asked in aws.asked if name in operations]
+
+
+# -- deploy
+
+
+def test_what_happens_is_told_once_each_and_in_order(aws: FakeAws, stacks: FakeStacks, infra: Infra) -> None:
+    stacks.creating[SERVICE] = [
+        Act("CREATE_IN_PROGRESS", ("Cluster CREATE_IN_PROGRESS", "Cluster CREATE_COMPLETE")),
+        Act("CREATE_IN_PROGRESS"),
+        Act("CREATE_IN_PROGRESS", ("Service CREATE_IN_PROGRESS", "Service CREATE_COMPLETE")),
+        Act("CREATE_COMPLETE", ("streamhold-service CREATE_COMPLETE",)),
+    ]
+    ended = infra(aws.url, "deploy", *GIVEN)
+    assert ended.status == 0, ended.err
+    told = [line.split("  ")[2:] for line in ended.out.splitlines() if line.startswith("  11:59")]
+    words = [" ".join(" ".join(line).split()) for line in told][1:]
+    assert words == [
+        "create in progress the stack itself",
+        "create in progress Cluster (AWS::ECS::Service)",
+        "create complete Cluster (AWS::ECS::Service)",
+        "create in progress Service (AWS::ECS::Service)",
+        "create complete Service (AWS::ECS::Service)",
+        "create complete the stack itself",
+    ]
+    service = stacks.found(SERVICE)
+    assert service is not None
+    assert service.parameters["RedisUrlSecretArn"] == "arn:secret"
+
+
+def test_a_failure_shows_the_first_cause(aws: FakeAws, stacks: FakeStacks, infra: Infra) -> None:
+    stacks.creating[SERVICE] = FAILS
+    ended = infra(aws.url, "deploy", *GIVEN)
+    assert ended.status == 1
+    assert ended.err.splitlines() == [
+        "infra: streamhold-service is ROLLBACK_COMPLETE",
+        "infra: first to fail: Service (AWS::ECS::Service): image not found",
+        "infra: what had been created was removed again; the next deploy removes the rest",
+    ]
+
+
+def test_what_failed_at_its_creation_is_removed_only_when_that_is_agreed_to(
+    aws: FakeAws, stacks: FakeStacks, infra: Infra
+) -> None:
+    stacks.creating[SERVICE] = FAILS
+    assert infra(aws.url, "deploy", *GIVEN).status == 1
+    del stacks.creating[SERVICE]
+
+    refused = infra(aws.url, "deploy", *GIVEN)
+    assert refused.status == 1
+    assert "so it can only be deleted" in refused.out
+    assert "image not found" in refused.out
+    assert "add --yes" in refused.err
+    assert asked_of_stacks(aws, "DeleteStack") == []
+
+    agreed = infra(aws.url, "deploy", *GIVEN, "--yes")
+    assert agreed.status == 0, agreed.err
+    assert f"{SERVICE}: deleted" in agreed.out
+    assert f"{SERVICE}: created" in agreed.out
+
+
+@pytest.mark.parametrize("under_way", ["CREATE_IN_PROGRESS", "UPDATE_ROLLBACK_IN_PROGRESS"])
+def test_what_is_under_way_is_awaited_first(
+    aws: FakeAws, stacks: FakeStacks, infra: Infra, under_way: str
+) -> None:
+    data = stacks.there(DATA, under_way, parameters={"VpcId": "vpc-0123456789abcdef0", "NodeType": "small"})
+    stacks.happens(data, [f"{DATA} {under_way} User Initiated"])
+    data.outputs = PUT_OUT
+    data.acts = [
+        Act(under_way),
+        Act(under_way, ("UrlSecret UPDATE_COMPLETE",)),
+        Act(under_way.replace("IN_PROGRESS", "COMPLETE")),
+    ]
+    ended = infra(aws.url, "deploy", *GIVEN)
+    assert ended.status == 0, ended.err
+    assert f"{DATA}: {under_way}, begun before this command; waiting for it" in ended.out
+    assert "update complete       UrlSecret" in ended.out
+    assert f"{DATA}: nothing to change" in ended.out
+    assert f"{SERVICE}: created" in ended.out
+
+
+def test_an_update_that_fails_leaves_what_was_there(aws: FakeAws, stacks: FakeStacks, infra: Infra) -> None:
+    assert infra(aws.url, "deploy", *GIVEN).status == 0
+    stacks.updating[SERVICE] = [
+        Act("UPDATE_IN_PROGRESS", ("Service UPDATE_FAILED circuit breaker",)),
+        Act("UPDATE_ROLLBACK_COMPLETE"),
+    ]
+    ended = infra(aws.url, "deploy", "--parameter", "ImageUri=gateway:2")
+    assert ended.status == 1
+    assert "circuit breaker" in ended.err
+    assert "it is again what it was before" in ended.err
+
+
+def test_a_stack_that_only_a_person_can_help_is_explained(
+    aws: FakeAws, stacks: FakeStacks, infra: Infra
+) -> None:
+    stuck = stacks.there(DATA, "UPDATE_ROLLBACK_FAILED", parameters={"VpcId": "vpc-0123456789abcdef0"})
+    stacks.happens(stuck, [f"{DATA} UPDATE_IN_PROGRESS User Initiated", "Group UPDATE_FAILED in use"])
+    ended = infra(aws.url, "deploy", *GIVEN)
+    assert ended.status == 1
+    assert "first to fail: Group (AWS::ECS::Service): in use" in ended.err
+    assert f"continue-update-rollback --stack-name {DATA}" in ended.err
+    assert asked_of_stacks(aws, "CreateStack", "UpdateStack", "DeleteStack") == []
+
+
+def test_a_wait_ends_in_time_and_says_what_goes_on(aws: FakeAws, stacks: FakeStacks, infra: Infra) -> None:
+    data = stacks.there(DATA, "CREATE_IN_PROGRESS", parameters={"VpcId": "vpc-0123456789abcdef0"})
+    stacks.happens(data, [f"{DATA} CREATE_IN_PROGRESS User Initiated"])
+    ended = infra(aws.url, "deploy", *GIVEN, "--timeout", "300", "--every", "30")
+    assert ended.status == 1
+    assert "is not done after 5 min: it goes on in AWS" in ended.err
+    # A wait without news says that it goes on, so that a log shows life.
+    assert ended.out.count("still CREATE_IN_PROGRESS") == 5
+
+
+def test_a_rule_of_the_template_is_told_before_anything_is_done(
+    aws: FakeAws, stacks: FakeStacks, infra: Infra
+) -> None:
+    ended = infra(aws.url, "deploy", *GIVEN, "--parameter", "MinCount=66")
+    assert ended.status == 2
+    assert ended.err == "infra: streamhold-service: sixty-six are too many\n"
+    assert asked_of_stacks(aws, "CreateStack") == []
+
+
+# -- throttled, lost
+
+
+def test_throttling_in_the_middle_is_borne(
+    aws: FakeAws, stacks: FakeStacks, infra: Infra, clock: QuickClock
+) -> None:
+    describe = aws.operations["DescribeStacks"]
+    looks = 0
+
+    def throttled(asked: object) -> Answer:
+        nonlocal looks
+        looks += 1
+        assert isinstance(asked, dict)
+        return Failure("Throttling", message="Rate exceeded") if 3 < looks < 24 else describe(asked)
+
+    aws.operations["DescribeStacks"] = throttled
+    ended = infra(aws.url, "deploy", *GIVEN)
+    assert ended.status == 0, ended.err
+    assert "AWS is asked too often" in ended.out
+    assert clock.slept > 60
+
+
+def test_throttled_without_an_end_it_gives_up(aws: FakeAws, infra: Infra, clock: QuickClock) -> None:
+    aws.operations["DescribeStacks"] = lambda _: Failure("Throttling", message="Rate exceeded")
+    ended = infra(aws.url, "deploy", *GIVEN)
+    assert ended.status == 1
+    (line,) = ended.err.splitlines()
+    assert line.startswith("infra: AWS is asked too often (Throttling for cloudformation:DescribeStacks)")
+    assert aws.count("DescribeStacks") == 6
+    assert 15 < clock.slept < 31
+
+
+def test_a_fault_of_awss_own_is_tried_again(aws: FakeAws, stacks: FakeStacks, infra: Infra) -> None:
+    describe = aws.operations["DescribeStacks"]
+    failures = [Failure("InternalFailure", 500), Failure("ServiceUnavailable", 503)]
+    aws.operations["DescribeStacks"] = lambda asked: failures.pop() if failures else describe(asked)
+    assert infra(aws.url, "deploy", *GIVEN).status == 0
+
+
+# -- plan
+
+
+def test_a_plan_says_what_is_replaced_and_why_on_however_many_pages(
+    aws: FakeAws, stacks: FakeStacks, infra: Infra
+) -> None:
+    stacks.there(DATA, "CREATE_COMPLETE", parameters={"VpcId": "vpc-0123456789abcdef0"}, outputs=PUT_OUT)
+    service = stacks.there(
+        SERVICE,
+        "UPDATE_COMPLETE",
+        parameters={"VpcId": "vpc-01234567", "SubnetIds": "subnet-01234567", "ImageUri": "gateway:1"},
+    )
+    detail = {
+        "Target": {"Attribute": "Properties", "Name": "Image", "RequiresRecreation": "Always"},
+        "ChangeSource": "ParameterReference",
+        "CausingEntity": "ImageUri",
+    }
+    stacks.changes = [
+        {"Type": "Resource", "ResourceChange": {"LogicalResourceId": name, "ResourceType": "AWS::X", **more}}
+        for name, more in (
+            ("New", {"Action": "Add"}),
+            ("Old", {"Action": "Remove", "PolicyAction": "Retain"}),
+            ("Task", {"Action": "Modify", "Replacement": "True", "Details": [detail]}),
+        )
+    ]
+    ended = infra(aws.url, "plan", "--parameter", "ImageUri=gateway:2", "--only", "service")
+    assert ended.status == 0, ended.err
+    assert "would be updated: 1 to create, 1 to replace, 1 to remove" in ended.out
+    assert "  ! replace      Task  AWS::X: Image needs a new one (parameter ImageUri)" in ended.out
+    assert "  - remove       Old   AWS::X: it stays, outside the stack" in ended.out
+    assert service.change_sets == []
+    assert service.status == "UPDATE_COMPLETE"
+
+
+def test_a_plan_that_aws_refuses_leaves_nothing(aws: FakeAws, stacks: FakeStacks, infra: Infra) -> None:
+    stacks.change_set_states = ["CREATE_IN_PROGRESS", "FAILED"]
+    stacks.change_set_reason = "Template error: no such attribute"
+    ended = infra(aws.url, "plan", *GIVEN)
+    assert ended.status == 1
+    assert "AWS refuses this change" in ended.err
+    assert "no such attribute" in ended.err
+    (left,) = stacks.stacks.values()
+    assert left.change_sets == []
+    assert asked_of_stacks(aws, "DeleteStack") == [("DeleteStack", left.id)]
+
+
+def test_an_empty_change_set_is_no_change(aws: FakeAws, stacks: FakeStacks, infra: Infra) -> None:
+    stacks.there(DATA, "CREATE_COMPLETE", parameters={"VpcId": "vpc-0123456789abcdef0", "NodeType": "small"})
+    stacks.change_set_states = ["FAILED"]
+    stacks.change_set_reason = "The submitted information didn't contain changes."
+    ended = infra(aws.url, "plan", "--only", "data")
+    assert ended.status == 0, ended.err
+    assert f"{DATA}: nothing to change" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "told"),
+    [
+        ("UPDATE_IN_PROGRESS", 1, "can be told once that has ended"),
+        ("UPDATE_ROLLBACK_FAILED", 1, "continue-update-rollback"),
+        ("ROLLBACK_COMPLETE", 0, "a deployment would ask, delete it, and create it anew"),
+    ],
+)
+def test_a_plan_where_no_change_set_can_be_made(
+    aws: FakeAws, stacks: FakeStacks, infra: Infra, state: str, status: int, told: str
+) -> None:
+    stacks.there(DATA, state, parameters={"VpcId": "vpc-0123456789abcdef0"})
+    ended = infra(aws.url, "plan", "--only", "data")
+    assert ended.status == status, ended.err
+    assert told in ended.out
+    assert aws.count("CreateChangeSet") == 0
+
+
+def test_a_plan_leaves_somebody_elses_change_set(aws: FakeAws, stacks: FakeStacks, infra: Infra) -> None:
+    review = stacks.there(DATA, "REVIEW_IN_PROGRESS", change_sets=["by-hand"])
+    ended = infra(aws.url, "plan", *GIVEN, "--only", "data")
+    assert ended.status == 0, ended.err
+    assert "change sets that are not ours (by-hand)" in ended.out
+    assert review.change_sets == ["by-hand"]
+    assert review.status == "REVIEW_IN_PROGRESS"
+
+
+# -- destroy
+
+
+def test_nothing_is_deleted_while_one_is_protected(aws: FakeAws, stacks: FakeStacks, infra: Infra) -> None:
+    stacks.there(DATA, "CREATE_COMPLETE", protected=True)
+    stacks.there(SERVICE, "CREATE_COMPLETE")
+    ended = infra(aws.url, "destroy", "--yes")
+    assert ended.status == 1
+    assert f"{DATA}: protected against deletion" in ended.err
+    assert asked_of_stacks(aws, "DeleteStack") == []
+
+
+def test_what_keeps_a_stack_is_told(aws: FakeAws, stacks: FakeStacks, infra: Infra) -> None:
+    stacks.there(DATA, "CREATE_COMPLETE")
+    stacks.there(SERVICE, "CREATE_COMPLETE")
+    stacks.deleting[SERVICE] = [
+        Act("DELETE_IN_PROGRESS", ("GatewayGroup DELETE_FAILED it is in use",)),
+        Act("DELETE_FAILED"),
+    ]
+    ended = infra(aws.url, "destroy", "--yes")
+    assert ended.status == 1
+    assert "first to fail: GatewayGroup (AWS::ECS::Service): it is in use" in ended.err
+    assert stacks.found(DATA) is not None
+
+    # And a rerun goes on.
+    again = infra(aws.url, "destroy", "--yes")
+    assert again.status == 0, again.err
+    assert stacks.found(DATA) is None
+    assert stacks.found(SERVICE) is None
+
+
+def test_a_deletion_that_is_under_way_is_awaited(aws: FakeAws, stacks: FakeStacks, infra: Infra) -> None:
+    service = stacks.there(SERVICE, "DELETE_IN_PROGRESS")
+    service.acts = [Act("DELETE_IN_PROGRESS")] * 4 + [Act("DELETE_COMPLETE")]
+    ended = infra(aws.url, "destroy", "--yes")
+    assert ended.status == 0, ended.err
+    assert "begun before; waiting for it" in ended.out
+    assert asked_of_stacks(aws, "DeleteStack") == []

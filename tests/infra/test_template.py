@@ -1,0 +1,89 @@
+"""What is read of a template, and what is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from infra.template import MOST_BYTES, Parameter, Resource, TemplateError, as_text, read_template
+
+INFRA = Path(__file__).parents[2] / "infra"
+
+
+def test_parameters_resources_and_outputs_are_read() -> None:
+    template = read_template(
+        """
+        Parameters:
+          Plain: {Type: String}
+          Count: {Type: Number, Default: 2, MinValue: 1, MaxValue: 3.5}
+          Flag: {Type: String, AllowedValues: [true, false], Default: true}
+          Secret: {Type: String, NoEcho: true, MinLength: 8}
+        Conditions: {Has: !Not [!Equals [!Ref Plain, ""]]}
+        Resources:
+          A: {Type: AWS::S3::Bucket, DeletionPolicy: Retain, Properties: {Name: !GetAtt B.Name}}
+          B: {Type: AWS::RDS::DBInstance, Condition: Has, DeletionPolicy: Snapshot}
+        Outputs: {X: {Value: !Sub "${A}"}}
+        """
+    )
+    assert template.parameters["Plain"] == Parameter("Plain")
+    assert template.parameters["Count"].default == "2"
+    assert template.parameters["Count"].max_value == 3.5
+    assert template.parameters["Flag"].allowed_values == ("true", "false")
+    assert template.parameters["Secret"].hidden
+    assert template.resources == (
+        Resource("A", "AWS::S3::Bucket", kept="stays"),
+        Resource("B", "AWS::RDS::DBInstance", conditional=True, kept="leaves a snapshot"),
+    )
+    assert template.outputs == ("X",)
+
+
+@pytest.mark.parametrize(
+    ("resources", "capabilities"),
+    [
+        ("A: {Type: AWS::S3::Bucket, Properties: {RoleName: x}}", ()),
+        ("A: {Type: AWS::IAM::Role}", ("CAPABILITY_IAM",)),
+        ("A: {Type: AWS::IAM::Role, Properties: {RoleName: x}}", ("CAPABILITY_NAMED_IAM",)),
+    ],
+)
+def test_aws_is_told_what_it_may_do(resources: str, capabilities: tuple[str, ...]) -> None:
+    assert read_template(f"Resources: {{{resources}}}").capabilities == capabilities
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "no Resources"),
+        ("just words", "no Resources"),
+        ("Resources: []", "no Resources"),
+        ("Resources: {A: 1}", "A should be a mapping"),
+        ("Resources: {}\nParameters: {P: 1}", "P should be a mapping"),
+        ("Resources: [", "no YAML"),
+        ("Resources: {}\n# " + "x" * MOST_BYTES, "AWS takes 51200 at most"),
+    ],
+)
+def test_what_is_no_template_is_told(text: str, told: str) -> None:
+    with pytest.raises(TemplateError, match=told):
+        read_template(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(True, "true"), (3, "3"), ("x", "x"), (["a", 1], "a,1"), (0.5, "0.5")]
+)
+def test_a_value_of_yaml_as_aws_takes_it(value: object, text: str) -> None:
+    assert as_text(value) == text
+
+
+@pytest.mark.parametrize("name", ["data", "service"])
+def test_the_templates_that_come_along_are_read(name: str) -> None:
+    template = read_template((INFRA / f"{name}.yaml").read_text())
+    assert template.parameters
+    assert template.outputs
+
+
+def test_what_the_service_takes_the_data_stack_puts_out() -> None:
+    data = read_template((INFRA / "data.yaml").read_text())
+    service = read_template((INFRA / "service.yaml").read_text())
+    assert {"RedisUrlSecretArn", "RedisSecurityGroupId"} == set(data.outputs) & set(service.parameters)
+    assert {"ClusterName", "ServiceName", "TargetGroupArn"} <= set(service.outputs)
+    assert "DesiredCount" in service.parameters
