@@ -101,9 +101,7 @@ def _templates(directory: Path) -> dict[Part, Template]:
     return found
 
 
-def _given(
-    options: argparse.Namespace, templates: Mapping[Part, Template], parts: Sequence[Part]
-) -> Given:
+def _given(options: argparse.Namespace, templates: Mapping[Part, Template], parts: Sequence[Part]) -> Given:
     """What the file and the command line give. Raises Misused with everything that is wrong with it.
 
     What only another part takes than those in question is no mistake: one file serves for all.
@@ -124,9 +122,7 @@ def _given(
     return given
 
 
-def _perhaps_missing(
-    given: Given, templates: Mapping[Part, Template], parts: Sequence[Part]
-) -> list[str]:
+def _perhaps_missing(given: Given, templates: Mapping[Part, Template], parts: Sequence[Part]) -> list[str]:
     """A line for each parameter that new stacks would need, too: AWS is not asked whether they are new."""
     missing: dict[str, None] = {}
     for part in parts:

@@ -60,9 +60,7 @@ class Gateways:
 
     def drain_seconds(self) -> str:
         """How long a session may go on at a task that leaves, as the target group says."""
-        answer = self.aws.call(
-            BALANCER, "describe_target_group_attributes", TargetGroupArn=self.target_group
-        )
+        answer = self.aws.call(BALANCER, "describe_target_group_attributes", TargetGroupArn=self.target_group)
         attributes = {one["Key"]: str(one["Value"]) for one in answer["Attributes"]}
         return attributes.get("deregistration_delay.timeout_seconds", "300")
 
