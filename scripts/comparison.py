@@ -36,8 +36,8 @@ COMMANDS: Mapping[str, str] = {
 }
 LACKS: Mapping[str, Sequence[Need]] = {
     "the gateway": (),
-    "HAProxy": ("resume", "status"),
-    "nginx": ("resume", "queue", "probes", "status"),
+    "HAProxy": ("resume", "status", "sleep"),
+    "nginx": ("resume", "queue", "probes", "status", "sleep"),
 }
 """What each is not made for, as its manual has it."""
 

@@ -22,6 +22,7 @@ def findings(events: Sequence[Event], expected: OfReplica) -> Iterator[str]:
     yield from _count("upgrades", kinds["upgrade_received"], expected.upgrades)
     yield from _count("sessions refused in band", kinds["session_rejected"], expected.rejected)
     yield from _count("requests on health routes", probes, expected.probes)
+    yield from _count("wakes", kinds["woken"], expected.wakes)
     yield from _messages(events, expected)
     struck = Counter(event.detail["fault"] for event in events if event.kind == "fault_struck")
     yield from _counts("strikes of the fault", struck, expected.struck)

@@ -118,7 +118,10 @@ async def _gateway(
             await gateway.until_serving(patient=is_patient)
             await _check_fit(gateway, played)
             if is_patient:
-                await until_settled(gateway, played.urls)
+                # One that sleeps is well, and nobody has asked it.
+                plans = {name: scenario.replicas.plan(name) for name in played.urls}
+                awake = {name: url for name, url in played.urls.items() if plans[name].scaling is None}
+                await until_settled(gateway, awake)
             return gateway
         case Fresh(command=command):
             entries = [
@@ -186,6 +189,7 @@ def _specs(played: Played, port: int) -> list[ReplicaSpec]:
                 subprotocols=plan.subprotocols,
                 ping_interval_seconds=plan.ping_interval,
                 ping_timeout_seconds=plan.ping_timeout,
+                scale_to_zero=plan.scaling,
             )
         )
     return found

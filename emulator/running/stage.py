@@ -29,7 +29,7 @@ from emulator.running.timeline import (
     point_of,
 )
 from emulator.running.words import step_in_words, trigger_in_words
-from emulator.scenario import ClientWhen, ReplicaWhen, Sessions, matching
+from emulator.scenario import OF_NO_SESSION, ClientWhen, ReplicaWhen, Sessions, matching
 
 END_SECONDS = 10.0
 """How long sessions may take to end, once the play is over."""
@@ -182,7 +182,8 @@ class Stage:
         when = entry.when
         if when is None or not isinstance(when, ReplicaWhen | ClientWhen):
             return True
-        if self._timeline.is_timed(entry.key) or (isinstance(when, ReplicaWhen) and when.event == "health"):
+        comes_anyway = isinstance(when, ReplicaWhen) and when.event in OF_NO_SESSION
+        if comes_anyway or self._timeline.is_timed(entry.key):
             return True
         return not everyone_is_gone
 

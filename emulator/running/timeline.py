@@ -164,5 +164,7 @@ LOGGED: Mapping[str, str] = {
     "message_received": "message_received",
     "close_received": "close_received",
     "http_answered": "health",
+    "woken": "woken",
+    "fell_asleep": "fell_asleep",
 }
 """Events of a replica that are seen in passing, by their kind in the event log."""

@@ -25,10 +25,11 @@ from emulator.scenario.timeline import (
     Step,
 )
 from emulator.scenario.values import THERE, Count, matching
-from emulator.scenario.when import ClientWhen, ReplicaWhen, StatusWhen, When
+from emulator.scenario.when import OF_NO_SESSION, ClientWhen, ReplicaWhen, StatusWhen, When
 
 __all__ = [
     "NEEDS",
+    "OF_NO_SESSION",
     "THERE",
     "Action",
     "Binary",

@@ -16,7 +16,7 @@ from emulator.scenario.model import Scenario
 from emulator.scenario.text import Path
 from emulator.scenario.timeline import Action, Client, Signal
 from emulator.scenario.values import THERE, Count, did_you_mean, matching
-from emulator.scenario.when import ClientWhen, ReplicaWhen, StatusWhen, When
+from emulator.scenario.when import OF_NO_SESSION, ClientWhen, ReplicaWhen, StatusWhen, When
 
 Broken = tuple[Path, str]
 """Where, and what is wrong and would be right."""
@@ -85,8 +85,13 @@ class _Checks:
         match when:
             case ReplicaWhen():
                 yield from self._replica([when.replica], (*here, "replica"))
-                if when.event == "health" and when.session is not None:
-                    yield (*here, "session"), "a probe belongs to no session; leave session out"
+                if when.event in OF_NO_SESSION and when.session is not None:
+                    what = "a probe" if when.event == "health" else when.event
+                    yield (*here, "session"), f"{what} belongs to no session; leave session out"
+                if when.event in ("woken", "fell_asleep") and not self._sleeps(
+                    matching([when.replica], self._replicas)
+                ):
+                    yield (*here, "event"), f"nothing there sleeps: give {when.replica} a scale_to_zero"
             case ClientWhen():
                 yield from self._session([when.session], (*here, "session"))
                 if when.type is not None and when.event not in ("message", "error"):
@@ -187,6 +192,8 @@ class _Checks:
                 guess := did_you_mean(name, sorted(_FROM_CLIENTS), always=False)
             ):
                 yield here, f"no client's message has the type {name}{guess}"
+        if expected.wakes is not None and _wants_some(expected.wakes) and not self._sleeps(names):
+            yield (*here, "wakes"), "nothing there sleeps: put scale_to_zero under replicas, or under each"
         for kind in expected.saw:
             if kind not in KINDS:
                 yield (*here, "saw", kind), f"is no kind of event{did_you_mean(kind, KINDS)}"
@@ -196,6 +203,12 @@ class _Checks:
                 yield place, f"is no fault{did_you_mean(fault, CATALOGUE)}"
             elif self._knows_faults and not self._is_armed(fault, names) and _wants_some(count):
                 yield place, f"nothing arms {fault} there: put it under replicas.faults, or into a step"
+
+    def _sleeps(self, names: Iterable[str]) -> bool:
+        """One of these replicas does, as far as all of them have been read."""
+        if ("replicas",) in self._wrong:
+            return True
+        return any(self._all.replicas.plan(name).scale_to_zero is not None for name in names)
 
     @property
     def _knows_faults(self) -> bool:

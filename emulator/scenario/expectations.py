@@ -128,6 +128,8 @@ class OfReplica(Part):
     """Sessions that it refused in band because it was full."""
     probes: HowMany | None = None
     """Requests on its health routes."""
+    wakes: HowMany | None = None
+    """How often it was woken, by whatever came; for one that scales to zero."""
     messages: dict[Word, HowMany] = Field(default_factory=dict)
     """Text messages that it got, by their `type`; `binary` are the binary ones."""
     order: tuple[Word, ...] = ()

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, StrictInt, StringConstraints
 
 from emulator.faults import Fault
 from emulator.protocol.script import MAX_STEPS, Generation
+from emulator.replica.scaling import ScaleToZero
 from emulator.replica.spec import names_of
 from emulator.scenario.faults import Faults
 from emulator.scenario.values import MOST, VARIABLE, Duration, Part, Pattern, Word, matching
@@ -18,7 +19,7 @@ MOST_CHUNK_BYTES = 64 * 1024 * 1024
 MOST_VARIABLE_BYTES = 100_000
 """Linux takes a little more for one, and some megabytes for all."""
 
-Need = Literal["retry", "resume", "queue", "probes", "status", "drain"]
+Need = Literal["retry", "resume", "queue", "probes", "status", "drain", "sleep"]
 """What a gateway may be able to do beyond carrying a session."""
 NEEDS: dict[Need, str] = {
     "retry": "try another replica when one does not take a connection",
@@ -27,8 +28,18 @@ NEEDS: dict[Need, str] = {
     "probes": "ask the replicas' health routes, and keep sessions from the unhealthy ones",
     "status": "tell on GET /status what it thinks of each replica",
     "drain": "end in order when it is told to, and let sessions go on until then",
+    "sleep": "leave replicas alone that sleep, and wake one when a session needs it",
 }
 """What each need means."""
+
+
+class Sleep(Part):
+    """How a replica scales to zero: asleep it costs nothing, and whatever comes wakes it, a probe too."""
+
+    idle: Duration = 60.0
+    """Without a request or a session for so long, it sleeps."""
+    wake: Duration = 5.0
+    """From what wakes it until it is warm; whoever came waits so long."""
 
 
 class _Traits(Part):
@@ -54,9 +65,12 @@ class _Traits(Part):
     """Between its own pings (20)."""
     ping_timeout: Annotated[Duration, Field(gt=0)] | None = None
     """Without any sign of life for this long after a ping, it closes the session (20)."""
+    scale_to_zero: Sleep | None = None
+    """It sleeps while nobody uses it; left out is never. `{}` is with the defaults."""
     gateway: dict[str, Any] | None = None
     """More keys of its entry in GATEWAY_ROUTER__REPLICAS, beside url, name and max_sessions, such as
-    `{primary: true}`; they win. `max_sessions` is the capacity unless it is given here."""
+    `{primary: true}`; they win. `max_sessions` is the capacity unless it is given here, and `cold_start` is
+    true for one that scales to zero."""
     faults: Faults = Faults()
     """Faults that stand from the start, by name."""
 
@@ -79,6 +93,7 @@ class Plan(Part):
     subprotocols: tuple[str, ...]
     ping_interval: float
     ping_timeout: float
+    scale_to_zero: Sleep | None
     gateway: dict[str, Any]
     """Keys of its entry in GATEWAY_ROUTER__REPLICAS, without url and name."""
     faults: tuple[Any, ...]
@@ -96,6 +111,12 @@ class Plan(Part):
             session_timeout_seconds=self.session_timeout,
         )
 
+    @property
+    def scaling(self) -> ScaleToZero | None:
+        """How it sleeps."""
+        sleep = self.scale_to_zero
+        return None if sleep is None else ScaleToZero(idle_seconds=sleep.idle, wake_seconds=sleep.wake)
+
 
 _DEFAULTS: dict[str, Any] = {
     "capacity": 4,
@@ -108,6 +129,7 @@ _DEFAULTS: dict[str, Any] = {
     "subprotocols": (),
     "ping_interval": 20.0,
     "ping_timeout": 20.0,
+    "scale_to_zero": None,
 }
 
 
@@ -138,7 +160,8 @@ class Replicas(_Traits):
             traits |= {key: value for key in _DEFAULTS if (value := getattr(layer, key)) is not None}
             entry |= layer.gateway or {}
             faults |= {fault.name: fault for fault in layer.faults.faults}
-        entry = {"max_sessions": traits["capacity"], **entry}
+        cold = {"cold_start": True} if traits["scale_to_zero"] is not None else {}
+        entry = {"max_sessions": traits["capacity"], **cold, **entry}
         return Plan(name=name, **traits, gateway=entry, faults=tuple(faults.values()))
 
 

@@ -23,10 +23,14 @@ ReplicaEvent = Literal[
     "message_received",
     "close_received",
     "health",
+    "woken",
+    "fell_asleep",
 ]
 """Where a session of a replica can come to, in order. Those that are points of faults (`upgrade` to
 `snapshot`) fire before the replica does or sends anything more; the others are events of its log, and
-`health` is an answered probe."""
+`health` is an answered probe. `woken` and `fell_asleep` are of one that scales to zero."""
+OF_NO_SESSION: frozenset[ReplicaEvent] = frozenset({"health", "woken", "fell_asleep"})
+"""What happens at a replica whether there are sessions or not."""
 ClientEvent = Literal[
     "opened",
     "refused",

@@ -183,13 +183,15 @@ EVENTS = [
     event("a", "close_received", 1, code=1001, reason=""),
     event("a", "session_closed", 1, code=1001),
     event("a", "http_answered", None, method="GET", path="/readyz", status=200),
+    event("a", "woken", None),
 ]
 
 
 @pytest.mark.parametrize(
     ("expected", "said"),
     [
-        ("{sessions: 1, at_once: 1, upgrades: 1, rejected: none, probes: 1}", None),
+        ("{sessions: 1, at_once: 1, upgrades: 1, rejected: none, probes: 1, wakes: 1}", None),
+        ("{wakes: {at_least: 2}}", "wakes: 1, expected at least 2"),
         ("{sessions: 2}", "sessions: 1, expected exactly 2"),
         ("{messages: {session_init_v2: 1, binary: 1}}", None),
         ("{order: [session_init_v2, binary]}", None),
@@ -209,7 +211,7 @@ EVENTS = [
     ],
 )
 def test_a_replica_is_held_against_what_is_expected(expected: str, said: str | None) -> None:
-    of = scenario("replicas: {count: 1}\nexpect: {replicas: {a: " + expected + "}}")
+    of = scenario("replicas: {count: 1, scale_to_zero: {}}\nexpect: {replicas: {a: " + expected + "}}")
     assert findings(played(of, events=EVENTS), {}) == ([] if said is None else [f"replica a: {said}"])
 
 

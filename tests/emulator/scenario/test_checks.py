@@ -19,6 +19,21 @@ from emulator.scenario.reading import BrokenScenario, scenario_from
             "arms nothing; name a fault",
         ),
         (
+            "timeline: [{when: {replica: a, event: woken}, kill: a}]",
+            "timeline[0].when.event",
+            "nothing there sleeps: give a a scale_to_zero",
+        ),
+        (
+            "replicas: {each: {b: {scale_to_zero: {}}}}\nexpect: {replicas: {a: {wakes: 1}}}",
+            "expect.replicas.a.wakes",
+            "nothing there sleeps",
+        ),
+        (
+            "replicas: {scale_to_zero: {}}\nsessions: [{when: {replica: a, event: fell_asleep, session: 1}}]",
+            "sessions[0].when.session",
+            "fell_asleep belongs to no session; leave session out",
+        ),
+        (
             "timeline: [{when: {replica: q, event: open}, kill: a}]",
             "timeline[0].when.replica",
             "there is no replica q",
@@ -147,6 +162,9 @@ def test_a_broken_rule_is_told(text: str, key: str, told: str) -> None:
         "replicas: {faults: {abort: {}}}\nexpect: {replicas: {'*': {struck: {abort: some}}}}",
         "timeline: [{at: 0, fault: {replica: b, abort: {}}}]\nexpect: {replicas: {b: {struck: {abort: 1}}}}",
         "timeline: [{at: 1s, gateway: SIGTERM}]\nexpect: {gateway: {exit: 0}}",
+        "replicas: {each: {b: {scale_to_zero: {}}}}\n"
+        "timeline: [{when: {replica: '*', event: woken}, kill: b}]\nexpect: {replicas: {'*': {wakes: 1}}}",
+        "expect: {replicas: {a: {wakes: none}}}",
     ],
 )
 def test_what_may_be_is_not_complained_of(text: str) -> None:

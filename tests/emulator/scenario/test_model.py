@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from emulator.faults import Abort, Latency, Stall
+from emulator.replica.scaling import ScaleToZero
 from emulator.scenario import Binary, Kill, Lift, Prompt, Say, Scenario, Wait
 from emulator.scenario.reading import scenario_from
 
@@ -30,6 +31,27 @@ def test_a_replica_has_its_own_traits_over_those_of_all() -> None:
     assert a.gateway == {"max_sessions": 3, "weight": 2}
     assert b.gateway == {"max_sessions": 8, "weight": 2, "primary": True}
     assert b.generation.segment_seconds == 1.0
+
+
+def test_one_that_scales_to_zero_is_told_so_to_the_gateway() -> None:
+    replicas = scenario_from(
+        """
+        replicas:
+          each:
+            a: {scale_to_zero: {idle: 2s}}
+            b: {scale_to_zero: {wake: 300ms}, gateway: {cold_start: false}}
+        """
+    ).replicas
+    a, b, c = (replicas.plan(name) for name in replicas.names)
+    assert (a.scaling, a.gateway) == (
+        ScaleToZero(idle_seconds=2, wake_seconds=5),
+        {"max_sessions": 4, "cold_start": True},
+    )
+    assert (b.scaling, b.gateway) == (
+        ScaleToZero(idle_seconds=60, wake_seconds=0.3),
+        {"max_sessions": 4, "cold_start": False},
+    )
+    assert (c.scaling, c.gateway) == (None, {"max_sessions": 4})
 
 
 def test_a_session_without_a_count_has_its_plain_name() -> None:
