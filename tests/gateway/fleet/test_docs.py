@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gateway.fleet.redis_scripts import COMMANDS
+from gateway.fleet_table import fleet_lines
 from gateway.settings import load
 from tests.support.processes import ROOT, clean_environment
 from tests.support.redis_server import RedisServer
@@ -49,14 +50,30 @@ def test_every_line_of_discovery_is_explained() -> None:
 
 
 def test_the_settings_shown_are_settings(tmp_path: Path) -> None:
-    shedding, discovering = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    sharing, shedding, discovering = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     replicas = "router: {replicas: [{url: 'http://a:1'}]}\n"
-    for name, text in {"shedding": replicas + shedding, "discovering": discovering}.items():
+    shown = {"sharing": replicas + sharing, "shedding": replicas + shedding, "discovering": discovering}
+    for name, text in shown.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "gateway.yaml").write_text(text)
+    assert load({}, tmp_path / "sharing").joins_fleet
     assert load({}, tmp_path / "shedding").fleet.shed is True
     settings = load({}, tmp_path / "discovering")
     assert (settings.discovery.kind, settings.router.replicas) == ("fleet", ())
+
+
+def test_the_status_shown_is_what_is_printed() -> None:
+    (shown,) = re.findall(r"^```text\n(fleet gateways: .*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    at, ids = 1_000_000, ("5:12:91e0c5a4b7d2f813", "6:12:5d20aa17c3e94b06", "7:12:c8f7310b92d6e54a")
+    states, loads, waiting = ("serving", "serving", "draining"), (37, 41, 3), (0, 2, 0)
+    joined = (at - 26 * 3600, at - 26 * 3600, at - 5 * 3600)
+    members = [
+        {"id": f"10.0.0.{name}", "state": state, "load": load, "waiting": waits, "since": since}
+        for name, state, load, waits, since in zip(ids, states, loads, waiting, joined, strict=True)
+    ]
+    fleet = {"name": "gateways", "age_seconds": 1.2, "hash": "3f1c09b2a7d4e865", "share": 134, "at": at}
+    told = {"fleet": {**fleet, "member": members[0]["id"], "members": members}}
+    assert [line.rstrip() for line in shown.splitlines()] == list(fleet_lines(told))[1:]
 
 
 def test_the_command_shown_announces(server: RedisServer, tmp_path: Path) -> None:
