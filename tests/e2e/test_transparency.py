@@ -20,6 +20,7 @@ from tests.support.gateway_process import GatewayProcess
 from tests.support.peer import Ending, Headers, Peer, PeerEndedError
 from tests.support.raw_client import raw_client
 from tests.support.scripted_replica import Accept, ScriptedReplica
+from tests.support.standing_gateway import StandingGateway
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("each_protocol")]
 
@@ -29,8 +30,8 @@ MIB = 1 << 20
 # 1: size of messages
 
 
-async def test_messages_arrive_intact_whatever_their_size(tmp_path: Path) -> None:
-    async with ScriptedReplica() as replica, GatewayProcess(tmp_path, [replica.url]) as gateway:
+async def test_messages_arrive_intact_whatever_their_size(standing: StandingGateway) -> None:
+    async with standing.serving() as (replica, gateway):
         async with raw_client(gateway.port) as client:
             session = await replica.session()
             for size in (0, 1, 125, 126, 65_535, 65_536, MIB - 1, MIB + 1, 8 * MIB):
@@ -41,8 +42,8 @@ async def test_messages_arrive_intact_whatever_their_size(tmp_path: Path) -> Non
                     assert await session.recv() == message
 
 
-async def test_a_fragmented_message_arrives_whole(tmp_path: Path) -> None:
-    async with ScriptedReplica() as replica, GatewayProcess(tmp_path, [replica.url]) as gateway:
+async def test_a_fragmented_message_arrives_whole(standing: StandingGateway) -> None:
+    async with standing.serving() as (replica, gateway):
         async with raw_client(gateway.port) as client:
             session = await replica.session()
             for parts in ([b"a", b"", b"c"], [b"x" * 50_000] * 40, [b"y" * (5 * MIB)] * 4):
@@ -70,8 +71,10 @@ async def test_a_message_over_the_cap_ends_both_sides_with_1009(
         await gateway.until_no_sessions()
 
 
-async def test_a_client_frame_above_what_the_door_reads_ends_the_session_legally(tmp_path: Path) -> None:
-    async with ScriptedReplica() as replica, GatewayProcess(tmp_path, [replica.url]) as gateway:
+async def test_a_client_frame_above_what_the_door_reads_ends_the_session_legally(
+    standing: StandingGateway,
+) -> None:
+    async with standing.serving() as (replica, gateway):
         async with raw_client(gateway.port) as client:
             session = await replica.session()
             sending = asyncio.ensure_future(client.send(b"x" * (16 * MIB + 1)))
@@ -107,8 +110,8 @@ async def test_the_replicas_close_reaches_the_client_unchanged(tmp_path: Path, l
         await gateway.until_no_sessions()
 
 
-async def test_a_close_without_a_code_ends_as_a_normal_one(tmp_path: Path) -> None:
-    async with ScriptedReplica() as replica, GatewayProcess(tmp_path, [replica.url]) as gateway:
+async def test_a_close_without_a_code_ends_as_a_normal_one(standing: StandingGateway) -> None:
+    async with standing.serving() as (replica, gateway):
         async with raw_client(gateway.port) as client:
             session = await replica.session()
             await session.close(None)
@@ -145,9 +148,9 @@ def test_no_code_goes_on_the_wire_that_may_not(code: int | None) -> None:
 
 @pytest.mark.parametrize("how", ["mid-message", "reset", "end of stream"])
 async def test_a_lost_replica_is_1011_and_nothing_else_after_its_first_message(
-    tmp_path: Path, how: str
+    standing: StandingGateway, how: str
 ) -> None:
-    async with ScriptedReplica() as replica, GatewayProcess(tmp_path, [replica.url]) as gateway:
+    async with standing.serving() as (replica, gateway):
         async with raw_client(gateway.port) as client:
             session = await replica.session()
             await session.send("one")
@@ -176,8 +179,10 @@ async def test_a_reset_right_behind_data_is_noticed_at_once(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("how", ["mid-message", "reset", "end of stream"])
-async def test_a_replica_lost_before_its_first_message_is_told_in_band_too(tmp_path: Path, how: str) -> None:
-    async with ScriptedReplica() as replica, GatewayProcess(tmp_path, [replica.url]) as gateway:
+async def test_a_replica_lost_before_its_first_message_is_told_in_band_too(
+    standing: StandingGateway, how: str
+) -> None:
+    async with standing.serving() as (replica, gateway):
         async with raw_client(gateway.port) as client:
             session = await replica.session()
             await client.send("hello")
@@ -193,8 +198,8 @@ async def test_a_replica_lost_before_its_first_message_is_told_in_band_too(tmp_p
         await gateway.until_no_sessions()
 
 
-async def test_a_vanished_client_ends_the_replicas_side_legally(tmp_path: Path) -> None:
-    async with ScriptedReplica() as replica, GatewayProcess(tmp_path, [replica.url]) as gateway:
+async def test_a_vanished_client_ends_the_replicas_side_legally(standing: StandingGateway) -> None:
+    async with standing.serving() as (replica, gateway):
         for how in ("mid-message", "reset", "end of stream"):
             async with raw_client(gateway.port) as client:
                 session = await replica.session()
@@ -220,12 +225,9 @@ async def _lose(peer: Peer, how: str) -> None:
 
 @pytest.mark.parametrize("chosen", ["b", None])
 async def test_the_handshake_carries_the_replicas_choice_of_subprotocol(
-    tmp_path: Path, chosen: str | None
+    standing: StandingGateway, chosen: str | None
 ) -> None:
-    async with (
-        ScriptedReplica(upgrade=Accept(lambda _offered: chosen)) as replica,
-        GatewayProcess(tmp_path, [replica.url]) as gateway,
-    ):
+    async with standing.serving(upgrade=Accept(lambda _offered: chosen)) as (replica, gateway):
         async with raw_client(gateway.port, subprotocols=["a", "b"]) as client:
             assert client.subprotocol == chosen
         assert replica.upgrades[0].values("Sec-WebSocket-Protocol") == ["a, b"]
@@ -237,8 +239,8 @@ async def test_the_handshake_carries_the_replicas_choice_of_subprotocol(
 # 5: the query
 
 
-async def test_the_replica_sees_path_and_query_octet_for_octet(tmp_path: Path) -> None:
-    async with ScriptedReplica() as replica, GatewayProcess(tmp_path, [replica.url]) as gateway:
+async def test_the_replica_sees_path_and_query_octet_for_octet(standing: StandingGateway) -> None:
+    async with standing.serving() as (replica, gateway):
         targets = [
             "/v1/stream?t=a%2Fb&t=c",
             "/ws?q=%E2%82%AC+%20&&=x",
@@ -257,8 +259,8 @@ async def test_the_replica_sees_path_and_query_octet_for_octet(tmp_path: Path) -
 # 6: headers
 
 
-async def test_end_to_end_headers_pass_and_the_proxys_own_do_not(tmp_path: Path) -> None:
-    async with ScriptedReplica() as replica, GatewayProcess(tmp_path, [replica.url]) as gateway:
+async def test_end_to_end_headers_pass_and_the_proxys_own_do_not(standing: StandingGateway) -> None:
+    async with standing.serving() as (replica, gateway):
         passed: Headers = [
             ("Origin", "https://app.example"),
             ("Authorization", "Bearer t0k3n"),
@@ -297,8 +299,8 @@ async def test_end_to_end_headers_pass_and_the_proxys_own_do_not(tmp_path: Path)
         assert request.values("X-Forwarded-Host") == [f"127.0.0.1:{gateway.port}"]
 
 
-async def test_a_request_id_is_made_where_the_client_has_none(tmp_path: Path) -> None:
-    async with ScriptedReplica() as replica, GatewayProcess(tmp_path, [replica.url]) as gateway:
+async def test_a_request_id_is_made_where_the_client_has_none(standing: StandingGateway) -> None:
+    async with standing.serving() as (replica, gateway):
         for _ in range(2):
             async with raw_client(gateway.port):
                 pass

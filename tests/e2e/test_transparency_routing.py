@@ -17,6 +17,7 @@ from tests.support.in_process import gateway_in_process
 from tests.support.peer import Ending
 from tests.support.raw_client import raw_client
 from tests.support.scripted_replica import Hang, Health, Refuse, Reset, ScriptedReplica, UpgradeAnswer
+from tests.support.standing_gateway import StandingGateway
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("each_protocol")]
@@ -86,24 +87,18 @@ async def test_a_replica_that_never_answers_health_holds_nobody_up(tmp_path: Pat
 
 @pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503])
 async def test_the_replicas_status_is_the_clients_when_nobody_else_can_take_it(
-    tmp_path: Path, status: int
+    standing: StandingGateway, status: int
 ) -> None:
-    async with (
-        ScriptedReplica(upgrade=Refuse(status)) as replica,
-        GatewayProcess(tmp_path, [replica.url]) as gateway,
-    ):
+    async with standing.serving(upgrade=Refuse(status)) as (replica, gateway):
         assert (await refusal(gateway.port)).status == status
         await gateway.until_no_sessions()
         assert (await gateway.statuses())[replica.url] == "healthy"
 
 
-async def test_a_redirect_is_502_and_leads_nowhere(tmp_path: Path) -> None:
+async def test_a_redirect_is_502_and_leads_nowhere(standing: StandingGateway) -> None:
     async with ScriptedReplica() as elsewhere:
         moved = Refuse(302, [("Location", f"{elsewhere.url}/v1/stream")])
-        async with (
-            ScriptedReplica(upgrade=moved) as replica,
-            GatewayProcess(tmp_path, [replica.url]) as gateway,
-        ):
+        async with standing.serving(upgrade=moved) as (_, gateway):
             refused = await refusal(gateway.port)
             assert (refused.status, refused.header("Location")) == (502, None)
         assert elsewhere.connections == 0
@@ -118,8 +113,8 @@ async def test_a_replicas_word_on_the_clients_rights_is_final(tmp_path: Path, st
 
 
 @pytest.mark.parametrize("path", ["/nope", "/", "/healthz", "/schema", "/V1/STREAM", "/v1/stream/more"])
-async def test_a_path_without_sessions_is_a_404(tmp_path: Path, path: str) -> None:
-    async with ScriptedReplica() as replica, GatewayProcess(tmp_path, [replica.url]) as gateway:
+async def test_a_path_without_sessions_is_a_404(standing: StandingGateway, path: str) -> None:
+    async with standing.serving() as (replica, gateway):
         refused = await refusal(gateway.port, path)
         assert refused.status == 404
         assert b"session.paths" in refused.body

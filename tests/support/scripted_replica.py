@@ -95,11 +95,12 @@ class ScriptedReplica:
         upgrade: UpgradeAnswer | None = None,
         health: Health | None = None,
         serve: Callable[[Peer], Awaitable[None]] | None = None,
+        port: int = 0,
     ) -> None:
         """`serve`, when given, is run for each session; otherwise a test takes sessions with `session()`."""
         self.upgrade: UpgradeAnswer = upgrade or Accept()
         self.health = health or Health()
-        self.port = 0
+        self.port = port
         self.connections = 0
         """TCP connections taken, of every kind."""
         self.upgrades: list[Request] = []
