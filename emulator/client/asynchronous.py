@@ -20,12 +20,14 @@ T = TypeVar("T")
 
 
 class AsyncEmulator:
-    """A running emulator, through its control API at `url`. An async context manager; or await `close`."""
+    """A running emulator, through its control API at `url`. An async context manager, which begins when it is
+    entered; or it begins with its first call, and you await `close`."""
 
-    def __init__(self, url: str = DEFAULT_URL, *, keep_alive: bool = True) -> None:
-        """Without `keep_alive` each request has a connection of its own: nothing is left to close, and any
-        loop may ask."""
+    def __init__(self, url: str = DEFAULT_URL, *, since: int | None = None, keep_alive: bool = True) -> None:
+        """`since`: the event after which it begins in place of that. Without `keep_alive` each request has a
+        connection of its own: nothing is left to close, and any loop may ask."""
         self.url = url
+        self._since = since
         self._http = httpx.AsyncClient(
             base_url=url,
             trust_env=False,
@@ -137,6 +139,10 @@ class AsyncEmulator:
             )
         )
 
+    async def last_event(self) -> int:
+        """The number of the newest event: what comes later is `after` that."""
+        return (await self.status()).last_event
+
     async def wait_for(
         self,
         kind: str,
@@ -144,14 +150,19 @@ class AsyncEmulator:
         replica: str | None = None,
         session: int | None = None,
         n: int = 1,
-        after_seq: int = 0,
+        after_seq: int | None = None,
         deadline_seconds: float = 20.0,
         **detail: Any,
     ) -> Event:
-        """The n-th event of this kind among those with a number above `after_seq`, once it was seen. What its
-        detail has to say stands beside: `wait_for("state_changed", replica="a", before="killed")`. Raises
-        NotSeen."""
-        sought = Sought(kind, replica, session, n, after_seq, detail)
+        """The n-th event of this kind, once it was seen. What its detail has to say stands beside:
+        `wait_for("state_changed", replica="a", before="killed")`. Raises NotSeen.
+
+        What happened before the call counts as well, so that nothing is missed between a command and the wait
+        for what comes of it: all since this client began, or what came after event number `after_seq`. Where
+        the same may have happened before, take `last_event()` first, and wait for what comes after that."""
+        await self._begin()
+        after = self._since if after_seq is None else after_seq
+        sought = Sought(kind, replica, session, n, after or 0, detail)
         flow = calls.find(sought, deadline_seconds, time.monotonic)
         call = next(flow)
         while True:
@@ -168,6 +179,8 @@ class AsyncEmulator:
         await self._http.aclose()
 
     async def __aenter__(self) -> Self:
+        """Raises Unreachable."""
+        await self._begin()
         return self
 
     async def __aexit__(
@@ -178,7 +191,16 @@ class AsyncEmulator:
     ) -> None:
         await self.close()
 
+    async def _begin(self) -> None:
+        """From here on events count, unless they do already."""
+        if self._since is None:
+            self._since = (await self._ask(calls.status())).last_event
+
     async def _do(self, call: Call[T]) -> T:
+        await self._begin()
+        return await self._ask(call)
+
+    async def _ask(self, call: Call[T]) -> T:
         try:
             answer = await self._http.request(
                 call.method,

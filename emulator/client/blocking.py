@@ -20,10 +20,13 @@ T = TypeVar("T")
 
 
 class Emulator:
-    """A running emulator, through its control API at `url`. A context manager; or call `close`."""
+    """A running emulator, through its control API at `url`. A context manager, which begins when it is
+    entered; or it begins with its first call, and you call `close`."""
 
-    def __init__(self, url: str = DEFAULT_URL) -> None:
+    def __init__(self, url: str = DEFAULT_URL, *, since: int | None = None) -> None:
+        """`since`: the event after which it begins in place of that."""
         self.url = url
+        self._since = since
         # Plain HTTP needs no certificates, and loading them takes longer than a request.
         self._http = httpx.Client(base_url=url, trust_env=False, verify=url.startswith("https:"))
 
@@ -130,6 +133,10 @@ class Emulator:
             )
         )
 
+    def last_event(self) -> int:
+        """The number of the newest event: what comes later is `after` that."""
+        return (self.status()).last_event
+
     def wait_for(
         self,
         kind: str,
@@ -137,14 +144,19 @@ class Emulator:
         replica: str | None = None,
         session: int | None = None,
         n: int = 1,
-        after_seq: int = 0,
+        after_seq: int | None = None,
         deadline_seconds: float = 20.0,
         **detail: Any,
     ) -> Event:
-        """The n-th event of this kind among those with a number above `after_seq`, once it was seen. What its
-        detail has to say stands beside: `wait_for("state_changed", replica="a", before="killed")`. Raises
-        NotSeen."""
-        sought = Sought(kind, replica, session, n, after_seq, detail)
+        """The n-th event of this kind, once it was seen. What its detail has to say stands beside:
+        `wait_for("state_changed", replica="a", before="killed")`. Raises NotSeen.
+
+        What happened before the call counts as well, so that nothing is missed between a command and the wait
+        for what comes of it: all since this client began, or what came after event number `after_seq`. Where
+        the same may have happened before, take `last_event()` first, and wait for what comes after that."""
+        self._begin()
+        after = self._since if after_seq is None else after_seq
+        sought = Sought(kind, replica, session, n, after or 0, detail)
         flow = calls.find(sought, deadline_seconds, time.monotonic)
         call = next(flow)
         while True:
@@ -161,6 +173,8 @@ class Emulator:
         self._http.close()
 
     def __enter__(self) -> Self:
+        """Raises Unreachable."""
+        self._begin()
         return self
 
     def __exit__(
@@ -171,7 +185,16 @@ class Emulator:
     ) -> None:
         self.close()
 
+    def _begin(self) -> None:
+        """From here on events count, unless they do already."""
+        if self._since is None:
+            self._since = (self._ask(calls.status())).last_event
+
     def _do(self, call: Call[T]) -> T:
+        self._begin()
+        return self._ask(call)
+
+    def _ask(self, call: Call[T]) -> T:
         try:
             answer = self._http.request(
                 call.method,

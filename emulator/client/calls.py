@@ -176,14 +176,17 @@ def find(
         after = page.last
         if left == 0 and not page.events:
             break
-    page = yield events(sought.after, replica=sought.replica, limit=10_000)
+    page = yield events(replica=sought.replica, limit=10_000)
     last = ", ".join(_in_words(event) for event in page.events[-LAST_SEEN:]) or "nothing"
-    raise NotSeen(f"not within {deadline_seconds:g} s: {sought}; seen {seen} times. The last events: {last}")
+    since = f" after event {sought.after}" if sought.after else ""
+    raise NotSeen(
+        f"not within {deadline_seconds:g} s: {sought}; seen {seen} times{since}. The last events: {last}"
+    )
 
 
 def _in_words(event: Event) -> str:
     session = f" session {event.session}" if event.session is not None else ""
-    return f"{event.replica}{session} {event.kind}"
+    return f"{event.seq} {event.replica}{session} {event.kind}"
 
 
 def _of(name: str, *more: str) -> str:

@@ -27,9 +27,9 @@ class RunningFarm(Emulator):
 
     def __init__(self, farm: Farm, url: str, wanted: Wanted, began_at: float) -> None:
         """`began_at`, in seconds since the epoch, is when its timeline begins."""
-        super().__init__(url)
+        super().__init__(url, since=0)
         self.wanted = wanted
-        self.aio = AsyncEmulator(url, keep_alive=False)
+        self.aio = AsyncEmulator(url, since=0, keep_alive=False)
         """The same methods, to be awaited; of use in any loop, and needs no closing."""
         self._farm = farm
         self._began_at = began_at
@@ -63,7 +63,7 @@ class RunningFarm(Emulator):
         replica: str | None = None,
         session: int | None = None,
         n: int = 1,
-        after_seq: int = 0,
+        after_seq: int | None = None,
         deadline_seconds: float = 20.0,
         **detail: Any,
     ) -> Event:

@@ -53,8 +53,9 @@ async def url(farm: Farm) -> AsyncIterator[str]:
 @pytest.fixture(params=["blocking", "asynchronous"])
 async def emulator(url: str, request: pytest.FixtureRequest) -> AsyncIterator[Both]:
     if request.param == "blocking":
-        with Emulator(url) as blocking:
-            yield Both(blocking)
+        blocking = await asyncio.to_thread(Emulator(url).__enter__)
+        yield Both(blocking)
+        blocking.close()
     else:
         async with AsyncEmulator(url) as asynchronous:
             yield Both(asynchronous)
@@ -128,8 +129,33 @@ async def test_events_by_page_and_as_they_come(emulator: Both, farm: Farm) -> No
     assert event.detail["segment_idx"] == 1
 
 
+async def test_what_happened_before_the_client_began_is_not_what_it_waits_for(url: str, farm: Farm) -> None:
+    await farm.replicas["a"].kill()
+    await farm.replicas["a"].restart()
+    async with AsyncEmulator(url) as entered:
+        await farm.replicas["a"].kill()
+        await farm.replicas["a"].restart()
+        second = await entered.wait_for("state_changed", replica="a", before="killed")
+        first = await entered.wait_for("state_changed", replica="a", before="killed", after_seq=0)
+        assert second.seq > first.seq
+        mark = await entered.last_event()
+        with pytest.raises(NotSeen, match=rf"seen 0 times after event {mark}\."):
+            await entered.wait_for(
+                "state_changed", replica="a", before="killed", after_seq=mark, deadline_seconds=0.01
+            )
+
+
+async def test_a_client_that_nobody_entered_begins_with_its_first_call(url: str, farm: Farm) -> None:
+    await farm.replicas["a"].kill()
+    emulator = AsyncEmulator(url)
+    await emulator.restart("a")
+    event = await emulator.wait_for("state_changed", replica="a")
+    assert event.detail["after"] == "running"
+    await emulator.close()
+
+
 async def test_what_does_not_come_is_told_with_what_came(emulator: Both) -> None:
-    with pytest.raises(NotSeen, match=r"session_opened on replica a; .* a port_opened"):
+    with pytest.raises(NotSeen, match=r"session_opened on replica a; .* \d+ a port_opened"):
         await emulator.do("wait_for", "session_opened", replica="a", deadline_seconds=0.01)
 
 
