@@ -73,7 +73,7 @@ async def test_replicas_that_run_are_members_and_none_are_left_at_the_end(server
 
 
 async def test_replicas_are_announced_under_the_name_that_others_reach_them_by(server: RedisServer) -> None:
-    async with Farm(replicas=1, host="0.0.0.0") as farm:
+    async with Farm(replicas=1, host="127.0.0.2") as farm:
         async with announcing(farm, Place(server.url, host="emulator")):
             members = await Onlooker(server).until(a="serving")
     assert members["a"].report["url"] == f"http://emulator:{farm.replicas['a'].port}"

@@ -19,7 +19,7 @@ LINE = re.compile(r"(?P<keyword>[A-Z]+)\s+(?P<rest>.*)", re.DOTALL)
 HEALTH = re.compile(r"(?P<options>(?:--\S+\s+)*)CMD\s+(?P<command>\[.*\])", re.DOTALL)
 SOURCE = re.compile(r"--from=(\S+)\s+(.*)")
 UV = Path(sys.executable).with_name("uv")
-NOT_HERE = ("UV_NO_CACHE", "UV_COMPILE_BYTECODE", "PIP_NO_CACHE_DIR")
+NOT_HERE = ("UV_NO_CACHE", "UV_COMPILE_BYTECODE", "UV_LINK_MODE", "PIP_NO_CACHE_DIR")
 """What the build sets for the sake of the image alone, and costs time."""
 
 
@@ -141,6 +141,7 @@ class BuiltHere:
         self._dockerfile, self._context, self._root = dockerfile, context, root
         self._done: set[str] = set()
         self._base = root / "base"
+        root.mkdir(exist_ok=True)
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", self._base], check=True)
         # uv in the place of pip: the same words, and what has been fetched once is not fetched again.
         pip = self._base / "bin" / "pip"
