@@ -34,7 +34,7 @@ class Contained:
     """`async with` runs it; at the end nothing of its process group is left."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
-        """`command` is looked up in the PATH of `environment`, which is all it gets; it stands in `folder`."""
+        """`command` is looked up in the PATH of `environment`, all that it gets; it stands in `folder`."""
         self.command = list(command)
         self.environment = dict(environment)
         self._folder = folder

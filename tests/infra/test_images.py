@@ -1,4 +1,4 @@
-"""The programs of both images, built by the Dockerfile's own commands and run as the compose file has them: its
+"""The programs of both images, built by the Dockerfile's own commands, run as the compose file has them: its
 hosts and ports are replaced, and no container is around them.
 """
 
