@@ -21,6 +21,8 @@ MARK = "farm(replicas=3, flaky=[...], faults={...}, seed=N, ...): the replicas t
 RANDOM = "random"
 FARMS: pytest.StashKey[list[RunningFarm]] = pytest.StashKey()
 """Those that a test has had."""
+TOLD: pytest.StashKey[str] = pytest.StashKey()
+"""Of a scenario that failed in a test."""
 
 
 class PlayScenario(Protocol):
@@ -103,7 +105,10 @@ def scenario(request: pytest.FixtureRequest) -> PlayScenario:
             path = scenarios.found(file, request.path.parent)
             return scenarios.play(path, scenarios.venue(gateway, start_gateway, port), seed=seed)
         except (scenarios.Failed, scenarios.NotPlayed) as problem:
-            pytest.fail(f"scenario {file}: {problem}", pytrace=False)
+            told = f"scenario {file}: {problem}"
+        # Not inside the except, where the other exception, with the same text, would be shown as its cause.
+        request.node.stash[TOLD] = told
+        pytest.fail(told, pytrace=False)
 
     return play
 
@@ -113,12 +118,22 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
+    if report.failed and TOLD in item.stash:
+        _shorten_summary(report, item.stash[TOLD])
     if report.failed:
         for running in item.stash.get(FARMS, []):
             told = f"{running.seed}: the same faults again with this seed"
             report.sections.append(("farm: seed", told))
             report.sections.append(("farm: what happened, in seconds", "\n".join(running.timeline())))
     return report
+
+
+def _shorten_summary(report: pytest.TestReport, told: str) -> None:
+    """Pytest's summary has one line of what was told; where it does not cut that itself, as in CI, it would
+    have the whole account once more."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None and told in crash.message:
+        crash.message = told.splitlines()[0]
 
 
 def _wanted(request: pytest.FixtureRequest) -> Wanted:

@@ -59,7 +59,9 @@ class Outside:
         )
         return Ran(done.returncode, done.stdout)
 
-    def pytest(self, folder: Path, tests: str, *options: str, ini: str = "") -> Ran:
+    def pytest(
+        self, folder: Path, tests: str, *options: str, ini: str = "", env: Mapping[str, str] | None = None
+    ) -> Ran:
         """pytest ran these tests, strict about everything, with `ini` as further lines of its settings."""
         (folder / "test_it.py").write_text(tests)
         strict = (
@@ -68,7 +70,7 @@ class Outside:
             "filterwarnings =\n  error\n  ignore:[\\s\\S]*asyncio_default_fixture_loop_scope\n"
         )
         (folder / "pytest.ini").write_text(f"[pytest]\n{strict}{ini}\n")
-        return self.python(folder, "-m", "pytest", *options)
+        return self.python(folder, "-m", "pytest", *options, env=env)
 
 
 def _do(*command: str | Path) -> None:
