@@ -127,7 +127,13 @@ class HttpxProbe:
         started = time.perf_counter()
         try:
             async with asyncio.timeout(timeout):
-                reason = await self._ask(url)
+                try:
+                    reason = await self._ask(url)
+                except asyncio.CancelledError:
+                    # In some moments of its life a connection that is cut short stays in its pool for ever,
+                    # neither usable nor closed: all later probes would wait for it.
+                    await self.forget(url)
+                    raise
         except TimeoutError:
             reason = f"no complete answer to the health probe within {timeout:g} s"
         except httpx.HTTPError as error:

@@ -251,6 +251,31 @@ async def test_leaving_closes_every_connection() -> None:
         await eventually(lambda: one.open_connections + two.open_connections == 0, "all are closed")
 
 
+async def test_wherever_a_probe_is_cut_short_the_next_one_is_made() -> None:
+    """Its connection, new or kept, may be in any state then."""
+    asked = 0
+
+    async def serve(exchange: Exchange) -> None:
+        nonlocal asked
+        while await exchange.request() is not None:
+            asked += 1
+            await exchange.send(answer())
+
+    async with http_peer(serve) as peer, HttpxProbe(HealthPolicy()) as probe:
+        for turns in range(60):
+            await probe.forget(peer.url)
+            before = asked
+            cut = asyncio.ensure_future(probe(peer.url, timeout=10))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            cut.cancel()
+            await asyncio.wait({cut})
+            assert (await probe(peer.url, timeout=2))[1] is None, f"after {turns} turns of the loop"
+            if asked == before + 2:
+                return
+    raise AssertionError("no probe had asked before it was cut short")
+
+
 async def test_a_cancelled_probe_closes_its_connection() -> None:
     asked = asyncio.Event()
 
