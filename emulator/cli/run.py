@@ -25,6 +25,8 @@ from emulator.scenario.reading import SHIPPED, BrokenScenario, Problem, files_in
 
 PASSED, FAILED, NOT_PLAYED, INTERRUPTED = 0, 1, 2, 130
 """Exit statuses: all as expected; something was not; nothing could be judged; Ctrl-C."""
+JOBS_A_CORE = 2
+"""Scenarios wait more than they work."""
 MOST_JOBS = 64
 
 
@@ -90,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
         "--jobs",
         type=values.positive,
         metavar="N",
-        help="scenarios side by side (as many as there are cores)",
+        help="scenarios side by side (two for each core)",
     )
     add(
         "--without",
@@ -174,7 +176,7 @@ async def _run(scenarios: Sequence[Scenario], venue: Venue, options: argparse.Na
         suite = Suite(
             scenarios,
             venue,
-            jobs=min(options.jobs or os.cpu_count() or 1, MOST_JOBS),
+            jobs=min(options.jobs or JOBS_A_CORE * (os.cpu_count() or 1), MOST_JOBS),
             seed=options.seed,
             without=options.without,
             began=progress.began,

@@ -13,7 +13,7 @@ from emulator.running.play import CannotPlay, Fresh, LacksStatus, Standing, Unfi
 from emulator.running.results import Result, lacking
 from emulator.running.seen import Played
 from emulator.running.undisturbed import asked_of, segment_hashes
-from emulator.scenario import Need, Scenario, Signal, matching
+from emulator.scenario import Need, Prompt, Scenario, Signal, Wait, matching
 
 
 class Suite:
@@ -44,6 +44,9 @@ class Suite:
         """One result a scenario, in their order. Raises CannotPlay."""
         results: list[Result | None] = [None] * len(self._scenarios)
         todo = list(reversed(range(len(self._scenarios))))
+        if self._jobs > 1:
+            # One that takes long, begun last, would run on alone.
+            todo.sort(key=lambda index: about_seconds(self._scenarios[index]))
 
         async def work() -> None:
             while todo:
@@ -84,6 +87,20 @@ class Suite:
             return Result(scenario, "cannot", seconds, tuple(found), played, scenario.warnings)
         notes = (*scenario.warnings, *([_unapplied(played)] if played.open_settings else []))
         return Result(scenario, "failed" if found else "passed", seconds, tuple(found), played, notes)
+
+
+def about_seconds(scenario: Scenario) -> float:
+    """How long a play takes at least, as far as the scenario says so itself."""
+    moments = [step.at for step in scenario.timeline] + [check.at for check in scenario.expect.status]
+    found = [scenario.lasts, *(at for at in moments if at is not None)]
+    segment = scenario.replicas.plan(scenario.replicas.names[0]).segment_seconds
+    for entry in scenario.sessions:
+        prompts = sum(isinstance(line, Prompt) for line in entry.prompts)
+        waits = sum(line.wait for line in entry.prompts if isinstance(line, Wait))
+        script = prompts * segment + max(0, prompts - 1) * entry.pause + waits
+        since = entry.when.after if entry.when is not None else entry.at or 0.0
+        found.append(since + script)
+    return max(found)
 
 
 def _signals(scenario: Scenario) -> bool:

@@ -8,7 +8,8 @@ from urllib.parse import quote
 import pytest
 from playwright.async_api import Page
 
-from tests.support.browser import PHONE, artifact, chromium, page_on
+from tests.support.artifacts import artifact
+from tests.support.browser import PHONE, chromium, page_on
 from tests.support.emulator_process import EmulatorProcess
 from tests.support.gateway_process import GatewayProcess
 from tests.support.ports import free_port

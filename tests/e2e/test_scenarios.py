@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from emulator.scenario.reading import SHIPPED, files_in, read_scenario
+from tests.support.artifacts import artifact
 from tests.support.gateway_process import GatewayProcess
 from tests.support.ports import free_ports
 from tests.support.processes import BIN, ROOT, RunningProcess
@@ -30,7 +31,7 @@ def run(folder: Path, *arguments: str) -> RunningProcess:
 
 @pytest.mark.timeout(900)
 async def test_every_scenario_holds(tmp_path: Path) -> None:
-    junit = tmp_path / "scenarios.xml"
+    junit = artifact("scenarios.xml")
     process = run(tmp_path, str(SHIPPED), "--start-gateway", GATEWAY, "--junit", str(junit))
     try:
         status = await process.wait(800)

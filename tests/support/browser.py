@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
-
-from tests.support.processes import ROOT
 
 ARGUMENTS = (
     "--no-sandbox",
@@ -68,10 +64,3 @@ async def page_on(
     finally:
         await page.close()
     assert complaints == []
-
-
-def artifact(name: str) -> Path:
-    """Where a build keeps the file `name`: in STREAMHOLD_ARTIFACTS, or build/artifacts."""
-    folder = Path(os.environ.get("STREAMHOLD_ARTIFACTS") or ROOT / "build" / "artifacts")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / name

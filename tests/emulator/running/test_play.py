@@ -16,7 +16,7 @@ from emulator.running import stage
 from emulator.running.judge import findings
 from emulator.running.play import CannotPlay, LacksStatus, Standing, Unfit, play
 from emulator.running.seen import Played
-from emulator.running.suite import Suite
+from emulator.running.suite import Suite, about_seconds
 from tests.emulator.running.build import scenario
 from tests.support.http_peer import answer, http_peer, keep_answering
 from tests.support.ports import free_port
@@ -214,6 +214,20 @@ async def test_a_gateway_that_is_set_up_otherwise_is_not_judged() -> None:
                 Unfit, match=f"it has a replica that is not the scenario's and runs, {theirs}"
             ):
                 await play(scenario(SILENT), Standing(url, port))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("replicas: {count: 1}", 0.0),
+        ("lasts: 3s\ntimeline: [{at: 2s, kill: a}]", 3.0),
+        ("timeline: [{at: 2s, kill: a}]\nexpect: {status: {at: 4s, replicas: {a: healthy}}}", 4.0),
+        ("replicas: {segment_seconds: 1}\nsessions: [{at: 2s, prompts: [a, {wait: 3}, b], pause: 4s}]", 11.0),
+        ("sessions: [{name: t, prompts: 0}, {when: {session: t, event: closed, after: 5}, prompts: 0}]", 5.0),
+    ],
+)
+def test_how_long_a_play_takes_at_least_is_known_before(text: str, seconds: float) -> None:
+    assert about_seconds(scenario(text)) == seconds
 
 
 async def test_a_failure_for_want_of_a_setting_is_no_verdict() -> None:
