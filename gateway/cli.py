@@ -211,7 +211,7 @@ def _table(report: Mapping[str, Any]) -> str:
 
 
 def _row(replica: Mapping[str, Any]) -> tuple[str, ...]:
-    flags = [flag for flag in ("primary", "draining", "removed") if replica.get(flag) is True]
+    flags = [flag for flag in ("primary", "draining", "removed", "sleeping") if replica.get(flag) is True]
     return (
         _cell(replica.get("name")),
         _cell(replica.get("url")),

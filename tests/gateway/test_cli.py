@@ -182,6 +182,7 @@ def test_status_prints_an_aligned_table(tmp_path: Path) -> None:
         "name": "a-longer-name\x1b[2J",
         "primary": False,
         "draining": True,
+        "sleeping": True,
         "last_latency_ms": None,
     }
     body = json.dumps({"version": "0", "draining": True, "sessions": 3, "replicas": [REPLICA, other]})
@@ -199,7 +200,7 @@ def test_status_prints_an_aligned_table(tmp_path: Path) -> None:
     columns = ["REPLICA", "URL", "STATUS", "SESSIONS", "PENDING", "ELSEWHERE", "LIMIT", "FAILURES", "LATENCY"]
     assert head.split() == columns
     assert first.split() == ["a", REPLICA["url"], "healthy", "primary", "2", "1", "5", "-", "0", "1.2", "ms"]
-    assert head.index("STATUS") == first.index("healthy") == second.index("healthy draining")
+    assert head.index("STATUS") == first.index("healthy") == second.index("healthy draining sleeping")
     assert "\x1b" not in done.stdout
 
 
