@@ -11,6 +11,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -67,14 +68,10 @@ class Sides:
     def of(cls, texts: Mapping[str, str]) -> Sides:
         """From the texts of FILES."""
         dockerfile, compose, kubernetes, service = (texts[name] for name in FILES)
-        documents = [document for document in yaml.safe_load_all(kubernetes) if document]
-        return cls(
-            read(dockerfile),
-            yaml.safe_load(compose),
-            {document["kind"]: document for document in documents},
-            yaml.load(service, _Loader),  # a SafeLoader
-            version("streamhold"),
-        )
+        (project,) = _documents(compose)
+        (template,) = _documents(service)
+        by_kind = {document["kind"]: document for document in _documents(kubernetes)}
+        return cls(read(dockerfile), project, by_kind, template, version("streamhold"))
 
     @property
     def pod(self) -> Mapping[str, Any]:
@@ -108,6 +105,12 @@ class Sides:
     def in_compose(self) -> Settings:
         """The settings of the gateway of the compose file."""
         return settings_from(None, dict(self.compose["services"]["gateway"]["environment"]))
+
+
+@cache
+def _documents(text: str) -> list[Any]:
+    """Read once, and changed by nobody: most comparisons are of one changed file with three others."""
+    return [document for document in yaml.load_all(text, _Loader) if document]  # it is a SafeLoader
 
 
 def texts() -> dict[str, str]:
