@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -191,7 +191,13 @@ async def started(
 
     `tasks` has those that listen to it.
     """
-    async with kept(command, variables, tasks, grace_seconds=STOP_SECONDS) as process:
+    async with AsyncExitStack() as stack:
+        try:
+            keeping = kept(command, variables, tasks, grace_seconds=STOP_SECONDS)
+            process = await stack.enter_async_context(keeping)
+        except OSError as problem:
+            text = f"the gateway cannot be started ({shlex.join(command)}): {problem.strerror}"
+            raise GatewayFailed(text) from problem
         gateway = StartedGateway(port, command, process)
         await gateway.until_serving(patient=patient)
         yield gateway

@@ -1,7 +1,7 @@
 """PURE. The trace of a play: what came of it, without anything that chance or the clock has a part in.
 
-The same scenario with the same seed gives the same trace twice, so that two can be compared as files. So it
-is ordered by session and by replica, not by time, and it leaves out
+Where the scenario leaves nothing open, the same seed gives the same trace twice, so that two can be compared
+as files. So it is ordered by session and by replica, not by time, and it leaves out
 
 - times, ports, process and stream ids, sizes, and the text of closes that nobody gave a code;
 - what came of a segment that was not finished: how far it had come is a matter of microseconds, and a client
@@ -9,8 +9,9 @@ is ordered by session and by replica, not by time, and it leaves out
 - places in a queue: `queue_status` stands once for all that came in a row;
 - health probes, and `snapshot_state` with its answers on replicas: how often a gateway asks is its affair.
 
-What it does not undo is a choice that the scenario leaves open: which of two sessions that lose their replica
-at the same moment comes to which other one, or where in its work a step by the clock (`at:`) finds a session.
+What it does not undo is a choice that the scenario leaves open: which of two sessions that look for a replica
+at the same moment comes to which one, where in its work a step by the clock (`at:`) finds a session, or when
+a probe meets a health route that fails now and then.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Scenario(Part):
     description: Annotated[StrictStr, Field(max_length=300, pattern=LINE)] = ""
     """What fails and what is expected, in one line."""
     seed: Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)] = 0
-    """Of everything random. The same seed gives the same trace."""
+    """Of everything random: the same seed draws the same failures for the sessions of each replica."""
     deadline: Annotated[Duration, Field(gt=0)] = DEFAULT_DEADLINE_SECONDS
     """The play is stopped then, and judged as it stands; what is not through is a failure."""
     lasts: Duration = 0.0

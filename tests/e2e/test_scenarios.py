@@ -98,7 +98,7 @@ async def test_a_gateway_that_runs_is_played_against_one_scenario_after_the_othe
     replicas = [
         {"url": f"http://127.0.0.1:{port + n}", "name": "abc"[n], "max_sessions": 4} for n in range(3)
     ]
-    names = ("kill", "abort", "upgrade-503", "kill", "drain")
+    names = ("kill", "abort", "upgrade-503", "kill", "drain", "queue")
     scenarios = [str(SHIPPED / f"{name}.yaml") for name in names]
     async with GatewayProcess(tmp_path, replicas, wait_for="/healthz") as gateway:
         process = run(tmp_path, *scenarios, "--gateway", gateway.http, "--port", str(port))
@@ -109,6 +109,7 @@ async def test_a_gateway_that_runs_is_played_against_one_scenario_after_the_othe
         assert status == 0, said
         assert said.count("PASS") == 4
         assert "only a gateway that was started here gets signals" in said
+        assert "it has max_sessions: 4 for replica a, where the scenario needs 1" in said
         assert gateway.returncode is None
 
 

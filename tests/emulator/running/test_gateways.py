@@ -150,6 +150,15 @@ async def test_one_that_ends_at_once_is_told_with_its_last_words() -> None:
     assert "cannot live like that" in said
 
 
+async def test_more_variables_than_a_process_can_have_are_told() -> None:
+    variables = {f"V{number}": "x" * 100_000 for number in range(200)}
+    with pytest.RaisesGroup(GatewayFailed) as raised:
+        async with asyncio.TaskGroup() as tasks, started(fake("well"), free_port(), variables, tasks):
+            pass
+    assert "cannot be started" in str(raised.value.exceptions[0])
+    assert "Argument list too long" in str(raised.value.exceptions[0])
+
+
 async def test_one_that_never_serves_is_told_and_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateways, "START_SECONDS", 1.5)
     with pytest.RaisesGroup(GatewayFailed) as raised:
