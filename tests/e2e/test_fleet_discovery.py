@@ -51,7 +51,7 @@ def discovering(server: RedisServer, **more: object) -> dict[str, object]:
 
 def gateway_for(folder: Path, server: RedisServer, **more: Any) -> GatewayProcess:
     """It serves before it knows a replica."""
-    return GatewayProcess(folder, settings=discovering(server, **more), wait_for="/healthz")
+    return GatewayProcess(folder, settings=discovering(server, **more), wait_for="/readyz?own=1")
 
 
 def announcing_emulator(folder: Path, server: RedisServer, *, replicas: int = 3) -> EmulatorProcess:
