@@ -14,6 +14,7 @@ from litestar.params import SkipValidation
 from gateway.fleet.counts import waiting_in
 from gateway.fleet.member import number_in
 from gateway.fleet.membership import FleetStatus
+from gateway.fleet.surplus import MOVABLE
 from gateway.fleet.view import LOAD
 from gateway.replicas.model import Candidate, Replica
 from gateway.replicas.registry import ReplicaRegistry
@@ -74,6 +75,8 @@ class FleetMemberReport(msgspec.Struct, frozen=True):
     """Its sessions, as it said last; null where it does not say."""
     waiting: int
     """Its clients that waited for a place then."""
+    movable: float | None
+    """Its sessions that it could hand back; null where it hands none back (`fleet.shed`)."""
 
 
 class FleetReport(msgspec.Struct, frozen=True):
@@ -190,6 +193,7 @@ def _fleet_report(fleet: Fleet | None) -> FleetReport | None:
                 since=member.since.timestamp(),
                 load=number_in(member.report, LOAD),
                 waiting=waiting_in(member.report),
+                movable=number_in(member.report, MOVABLE),
             )
             for member in view.members
         ],

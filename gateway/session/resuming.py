@@ -100,7 +100,7 @@ class ResumingCore:
         if now is None or not now.stream_started or now.at_end or now.last_word or not self.resumable:
             return "never"
         asks = Side.CLIENT in now.questions
-        under_way = now.in_segment or self._ledger.waits_for_segment or not self._outbox.is_empty or asks
+        under_way = now.in_segment or self._ledger.waits_for_segment or asks
         if seen.is_covered and not under_way:
             return "now"
         return "later" if asks or (seen.is_covered and seen.keeps_states) else "never"

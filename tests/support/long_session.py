@@ -51,7 +51,7 @@ class Until:
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """Wait for an event of the test's."""
+    """Wait for an event of the test's, for as long as that takes."""
 
     event: asyncio.Event
 
@@ -155,9 +155,11 @@ class LongSession:
             case After(event=event):
                 await self._until_set(event)
 
-    async def _until(self, condition: Callable[[], object]) -> None:
+    async def _until(
+        self, condition: Callable[[], object], *, patience_seconds: float | None = PATIENCE_SECONDS
+    ) -> None:
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(patience_seconds):
                 while not condition():
                     if self.story.over:
                         raise _Over
@@ -166,7 +168,7 @@ class LongSession:
         except TimeoutError:
             sent = f"{len(self.asked)} prompts sent"
             raise AssertionError(
-                f"nothing more within {PATIENCE_SECONDS:g} s: {sent}; {self.story}"
+                f"nothing more within {patience_seconds:g} s: {sent}; {self.story}"
             ) from None
 
     async def _until_set(self, event: asyncio.Event) -> None:
@@ -176,7 +178,7 @@ class LongSession:
 
         waking = asyncio.ensure_future(wake())
         try:
-            await self._until(event.is_set)
+            await self._until(event.is_set, patience_seconds=None)
         finally:
             waking.cancel()
 

@@ -80,6 +80,11 @@ PASSAGES: dict[str, tuple[Handover, Callable[[], Play]]] = {
     "a segment whose state only the gateway has": ("never", with_a_segment),
     "the client asks for it": ("later", lambda: with_a_segment().says(SNAPSHOT)),
     "the client has it": ("now", with_its_state),
+    "the client asks again": ("later", lambda: with_its_state().says(SNAPSHOT)),
+    "inside a segment of the replica's own that has no prompt": (
+        "later",
+        lambda: with_its_state().passes(text("ltx2_segment_start", segment_idx=1, total_steps=1)),
+    ),
     "a toggle behind it": ("now", lambda: with_its_state().says(ENHANCE, PAUSE)),
     "the next prompt": ("later", lambda: with_its_state().says(prompt("q"))),
     "inside the next segment": (
@@ -138,6 +143,22 @@ def test_a_segment_that_is_made_again_has_to_be_caught_up_with() -> None:
     play.hides(START, begins(0))
     assert handover(play) == "later"
     play.hides(is_done(0)).passes(snapshot("x"))
+    assert handover(play) == "now"
+
+
+def test_a_state_of_less_than_the_client_has_does_not_do() -> None:
+    """The client asked between two prompts, and lost its replica before the answer: the next one gives it in
+    its place, when the client is further already.
+    """
+    play = Play(snapshot_every=9).streams().says(prompt("p"), SNAPSHOT, prompt("q"))
+    play.passes(begins(0), is_done(0), begins(1, "q"), is_done(1)).loses(Closed(1012, "restart"))
+    play.attached(B, "b").expect(ToReplica(INIT))
+    play.replica(GPU).expect(
+        resumed(2, "b"), ToReplica(prompt("p")), ToReplica(SNAPSHOT), ToReplica(prompt("q"))
+    )
+    play.hides(START, begins(0), is_done(0)).passes(snapshot("of one")).hides(begins(1, "q"), is_done(1))
+    assert handover(play) == "never"
+    play.says(SNAPSHOT).passes(snapshot("of both"))
     assert handover(play) == "now"
 
 

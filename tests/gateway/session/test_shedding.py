@@ -97,15 +97,19 @@ class Fixture:
         gone = [(session.gone_at, number) for number, session in enumerate(self.all) if session.gone_at]
         return [number for _, number in sorted(gone)]
 
-    async def hears(self, *others: int, mine: int | None = None, since: float = 0.0) -> None:
+    async def hears(self, *others: int, since: float = 0.0, waiting: int = 0) -> None:
         """A beat is answered: the others' loads, and what this gateway has just reported."""
-        load = len(self.sessions()) if mine is None else mine
-        seen = [member(f"other{number}", load=load) for number, load in enumerate(others)]
+        self.answers(*others, since=since, waiting=waiting)
+        await settle()
+
+    def answers(self, *others: int, since: float = 0.0, waiting: int = 0) -> None:
+        """The same, in the very moment of the answer."""
+        load = len(self.sessions())
+        seen = [member(f"other{at}", load=load, waiting=waiting) for at, load in enumerate(others)]
         me = member("me", since=since, load=load, movable=self.shedder.report()[MOVABLE])
         self.member.sighting = self.member.sighting.next(view(me, *seen, now=1000 + now()), now())
         for listener in self.member.listeners:
             listener(self.member.sighting)
-        await settle()
 
 
 @asynccontextmanager
@@ -241,6 +245,25 @@ async def test_nobody_goes_meanwhile(why: str) -> None:
             gateway.member.fresh = True
             await gateway.hears(0)
             assert len(gateway.gone) == 2
+
+
+async def test_nobody_goes_while_clients_wait_at_another_gateway() -> None:
+    async with shedding(*idle(8)) as gateway:
+        await gateway.hears(0, waiting=1)
+        await asyncio.sleep(10)
+        assert gateway.gone == []
+        await gateway.hears(0)
+        assert gateway.gone == [0]
+
+
+async def test_by_a_view_that_another_has_followed_nobody_goes() -> None:
+    sessions = [Session("later") for _ in range(8)]
+    async with shedding(*sessions) as gateway:
+        await gateway.hears(0)
+        gateway.answers(8)
+        sessions[0].becomes("now")
+        await settle()
+        assert gateway.gone == []
 
 
 async def test_nobody_goes_until_the_fleet_has_settled() -> None:
