@@ -65,7 +65,9 @@ def time_to_start(stack: Stack, gateway: Gateway) -> None:
     used = settings(stack, gateway)
     watch = Wired(used).watch
     first_list = watch._source.pace.deadline_seconds if watch is not None else 0.0
-    seconds = first_list + used.router.health_check.timeout_seconds
+    # In a fleet it also has to be known there as serving: it is, or has failed, within a ttl.
+    joining = used.fleet.ttl_seconds if used.joins_fleet else 0.0
+    seconds = first_list + used.router.health_check.timeout_seconds + joining
     assert stack.properties("Service")["HealthCheckGracePeriodSeconds"] >= seconds
     assert container(stack)["HealthCheck"]["StartPeriod"] >= seconds
 
@@ -209,6 +211,14 @@ def alarms(stack: Stack, gateway: Gateway) -> None:
     assert expression == "healthy + sleeping"
 
 
+def capacity(stack: Stack, gateway: Gateway) -> None:
+    """100 % of the utilisation is what one gateway is to carry; together they may carry that in full."""
+    used = settings(stack, gateway)
+    one, most = int(stack.parameters["MaxSessions"]), int(stack.parameters["MaxCount"])
+    assert used.metrics.full_at_sessions == one
+    assert used.admission.max_sessions == (one * most if used.joins_fleet else one)
+
+
 def open_files(stack: Stack, gateway: Gateway) -> None:
     """Each session may have its two sockets, those that wait their one, and each replica its probe."""
     (limit,) = container(stack)["Ulimits"]
@@ -255,6 +265,7 @@ AGREEMENTS: tuple[Agreement, ...] = (
     every_variable,
     scaling,
     alarms,
+    capacity,
     open_files,
     confinement,
     roll_out,

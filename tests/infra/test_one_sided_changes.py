@@ -170,6 +170,9 @@ IN_THE_TEMPLATE: list[Change] = [
     ("alarms", ("Resources", "NoReplicaAlarm", "Properties", "TreatMissingData"), "notBreaching"),
     # the rest
     ("spreading", (*TARGETS, "TargetGroupAttributes", "stickiness.enabled", "Value"), "true"),
+    ("capacity", variable("GATEWAY_METRICS__FULL_AT_SESSIONS"), "500"),
+    ("capacity", ("Parameters", "FleetMaxSessions", "Default"), 1000),
+    ("capacity", ("Parameters", "MaxCount", "Default"), 20),
     ("open_files", (*CONTAINER, "Ulimits", 0, "SoftLimit"), 1024),
     ("confinement", (*CONTAINER, "User"), "0:0"),
     ("confinement", (*CONTAINER, "ReadonlyRootFilesystem"), False),
@@ -205,6 +208,7 @@ IN_THE_CODE: list[tuple[str, Mapping[str, Any]]] = [
     ("alarms", {"sleeping": "Sleeping"}),
     ("alarms", {"environment": {"GATEWAY_METRICS__INTERVAL_SECONDS": "300"}}),
     ("every_variable", {"environment": {"GATEWAY_DISCOVERY__REGION": "us-east-1"}}),
+    ("capacity", {"environment": {"GATEWAY_ADMISSION__MAX_SESSIONS": "1000"}}),
     ("open_files", {"environment": {"GATEWAY_ADMISSION__MAX_SESSIONS": "40000"}}),
 ]
 

@@ -66,7 +66,7 @@ def test_what_is_given_reaches_the_settings() -> None:
     used = settings(
         service(**ALL_KINDS, MaxSessions="50", ReplicaPort="9000", TrustedProxyCidrs="10.0.0.0/24")
     )
-    assert used.admission.max_sessions == 50
+    assert used.metrics.full_at_sessions == 50
     assert used.discovery.port == 9000
     assert [str(network) for network in used.clients.trusted_proxies] == ["10.0.0.0/24"]
     assert [token.get_secret_value() for token in used.clients.tokens] == ["client-token"]

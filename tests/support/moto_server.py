@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from moto.moto_api._internal.models import moto_api_backend
 from moto.server import ThreadedMotoServer
 
-import tests.support.moto_data_layer  # noqa: F401 - more types for its CloudFormation
+import tests.support.moto_more_types  # noqa: F401 - more types for its CloudFormation
 
 
 @contextmanager

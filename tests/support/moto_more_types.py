@@ -1,8 +1,8 @@
-"""The types of infra/data.yaml that moto's CloudFormation leaves out, so that this stack can be made as well.
+"""The types in infra/ that moto's CloudFormation leaves out, so that these stacks can be made whole.
 
-moto skips them, says CREATE_COMPLETE, and then fails at whatever refers to one. It has a backend for secrets,
-users, subnet groups and replication groups, which is what stands behind these; of parameter groups and user
-groups it knows nothing, and here they are only names. They count from the import on, in this process.
+moto skips them with a warning, says CREATE_COMPLETE, and then fails at whatever refers to one. It has a
+backend for secrets, users, subnet groups, replication groups and scaling, which is what stands behind these;
+parameter groups, user groups and alarms are only names here. They count from the import on, in this process.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
+from moto.applicationautoscaling.models import applicationautoscaling_backends
 from moto.cloudformation import parsing
 from moto.core.common_models import CloudFormationModel
 from moto.elasticache.models import elasticache_backends
+from moto.elbv2.models import FakeLoadBalancer, FakeTargetGroup
 from moto.secretsmanager.models import secretsmanager_backends
 
 DYNAMIC = re.compile(r"\{\{resolve:secretsmanager:(?P<arn>.+):SecretString:(?P<key>\w+)\}\}")
@@ -24,10 +26,8 @@ DYNAMIC = re.compile(r"\{\{resolve:secretsmanager:(?P<arn>.+):SecretString:(?P<k
 Properties = Mapping[str, Any]
 
 
-class DataResource:
+class Resource:
     """What each of them does the same way."""
-
-    kind: ClassVar[str]
 
     def __init__(self, name: str, physical_id: str, attributes: Mapping[str, object] | None = None) -> None:
         self.name, self.physical_resource_id = name, physical_id
@@ -68,14 +68,14 @@ class DataResource:
         account_id: str,
         region_name: str,
     ) -> Any:
-        """As it was: a data layer is not changed by these tests, only what stands around it."""
+        """As it was: no test changes one of these, only what stands around it."""
         return original_resource
 
     def delete(self, account_id: str, region_name: str) -> None:
         """Gone from moto's backend, too."""
 
 
-class Secret(DataResource, CloudFormationModel):
+class Secret(Resource, CloudFormationModel):
     @staticmethod
     def cloudformation_type() -> str:
         return "AWS::SecretsManager::Secret"
@@ -103,7 +103,7 @@ class Secret(DataResource, CloudFormationModel):
         secretsmanager_backends[account_id][region_name].delete_secret(self.physical_resource_id, None, True)
 
 
-class User(DataResource, CloudFormationModel):
+class User(Resource, CloudFormationModel):
     @staticmethod
     def cloudformation_type() -> str:
         return "AWS::ElastiCache::User"
@@ -119,19 +119,19 @@ class User(DataResource, CloudFormationModel):
         elasticache_backends[account_id][region_name].users.pop(self.physical_resource_id)
 
 
-class UserGroup(DataResource, CloudFormationModel):
+class UserGroup(Resource, CloudFormationModel):
     @staticmethod
     def cloudformation_type() -> str:
         return "AWS::ElastiCache::UserGroup"
 
 
-class ParameterGroup(DataResource, CloudFormationModel):
+class ParameterGroup(Resource, CloudFormationModel):
     @staticmethod
     def cloudformation_type() -> str:
         return "AWS::ElastiCache::ParameterGroup"
 
 
-class SubnetGroup(DataResource, CloudFormationModel):
+class SubnetGroup(Resource, CloudFormationModel):
     @staticmethod
     def cloudformation_type() -> str:
         return "AWS::ElastiCache::SubnetGroup"
@@ -150,7 +150,7 @@ class SubnetGroup(DataResource, CloudFormationModel):
         del elasticache_backends[account_id][region_name].cache_subnet_groups[self.physical_resource_id]
 
 
-class ReplicationGroup(DataResource, CloudFormationModel):
+class ReplicationGroup(Resource, CloudFormationModel):
     @staticmethod
     def cloudformation_type() -> str:
         return "AWS::ElastiCache::ReplicationGroup"
@@ -170,6 +170,49 @@ class ReplicationGroup(DataResource, CloudFormationModel):
         elasticache_backends[account_id][region_name].delete_replication_group(
             self.physical_resource_id, False
         )
+
+
+class ScalableTarget(Resource, CloudFormationModel):
+    @staticmethod
+    def cloudformation_type() -> str:
+        return "AWS::ApplicationAutoScaling::ScalableTarget"
+
+    @classmethod
+    def made(cls, name: str, properties: Properties, account_id: str, region_name: str) -> Self:
+        place = [properties[key] for key in ("ServiceNamespace", "ResourceId", "ScalableDimension")]
+        limits = [int(properties[key]) for key in ("MinCapacity", "MaxCapacity")]
+        scaling: Any = applicationautoscaling_backends[account_id][region_name]
+        scaling.register_scalable_target(*place, *limits, "", "")
+        return cls(name, "|".join(place))
+
+    def delete(self, account_id: str, region_name: str) -> None:
+        scaling: Any = applicationautoscaling_backends[account_id][region_name]
+        scaling.deregister_scalable_target(*self.physical_resource_id.split("|"))
+
+
+class ScalingPolicy(Resource, CloudFormationModel):
+    @staticmethod
+    def cloudformation_type() -> str:
+        return "AWS::ApplicationAutoScaling::ScalingPolicy"
+
+    @classmethod
+    def made(cls, name: str, properties: Properties, account_id: str, region_name: str) -> Self:
+        about = [properties["PolicyName"], *properties["ScalingTargetId"].split("|")]
+        scaling: Any = applicationautoscaling_backends[account_id][region_name]
+        scaling.put_scaling_policy(
+            *about, properties["TargetTrackingScalingPolicyConfiguration"], properties["PolicyType"]
+        )
+        return cls(name, "|".join(about))
+
+    def delete(self, account_id: str, region_name: str) -> None:
+        scaling: Any = applicationautoscaling_backends[account_id][region_name]
+        scaling.delete_scaling_policy(*self.physical_resource_id.split("|"))
+
+
+class Alarm(Resource, CloudFormationModel):
+    @staticmethod
+    def cloudformation_type() -> str:
+        return "AWS::CloudWatch::Alarm"
 
 
 def _called(function: Callable[..., Any], given: Properties, *, otherwise: object = None) -> Any:
@@ -201,6 +244,24 @@ def _resolved(value: Any, account_id: str, region_name: str) -> Any:
         case _:
             return value
 
+
+def _full_name_of_target_group(group: FakeTargetGroup, attribute_name: str) -> str:
+    assert attribute_name == "TargetGroupFullName"
+    return str(group.arn.rpartition(":")[2])
+
+
+_attribute_of_load_balancer = FakeLoadBalancer.get_cfn_attribute
+
+
+def _full_name_of_load_balancer(balancer: FakeLoadBalancer, attribute_name: str) -> object:
+    if attribute_name == "LoadBalancerFullName":
+        return str(balancer.arn.partition("loadbalancer/")[2])
+    return _attribute_of_load_balancer(balancer, attribute_name)
+
+
+# The alarms look at these by names that moto does not give.
+setattr(FakeTargetGroup, "get_cfn_attribute", _full_name_of_target_group)  # noqa: B010
+setattr(FakeLoadBalancer, "get_cfn_attribute", _full_name_of_load_balancer)  # noqa: B010
 
 for known in (parsing.get_model_list, parsing.get_model_map, parsing.get_name_type_map):
     known.cache_clear()
