@@ -7,6 +7,7 @@ boto3's own retries are off, for they would come on top. Every call is one that 
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from infra.errors import (
 )
 from infra.words import safe
 
+IAM_PREFIXES = {"elbv2": "elasticloadbalancing"}
+"""What policies call a service, where boto3 calls it by another name."""
 ATTEMPTS = 6
 FIRST_WAIT_SECONDS = 1.0
 """Before the second attempt, at most; each further wait may be twice as long."""
@@ -95,7 +98,9 @@ class Aws:
         self._clock: Clock = clock if clock is not None else SystemClock()
         self._clients: dict[str, Any] = {}
         try:
-            self._session: Any = boto3.session.Session(region_name=place.region)
+            # AWS's other SDKs go by AWS_REGION; this one asks AWS_DEFAULT_REGION only.
+            region = place.region or os.environ.get("AWS_REGION") or None
+            self._session: Any = boto3.session.Session(region_name=region)
         except BotoCoreError as error:
             raise self._failure("boto3's configuration", error) from None
         self.region = str(self._session.region_name or "")
@@ -123,7 +128,7 @@ class Aws:
         except ClientError as error:
             raise self._refusal(service, operation, error.response) from None
         except (BotoCoreError, ResponseParserError) as error:
-            raise self._failure(f"{service}:{_camel(operation)}", error) from None
+            raise self._failure(_action(service, operation), error) from None
         except ValueError as error:
             # An endpoint that is no URL.
             raise Unreachable(safe(str(error))) from None
@@ -162,7 +167,7 @@ class Aws:
         said = response.get("Error", {})
         code, message = str(said.get("Code", "")), safe(str(said.get("Message", "")))
         status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-        needed = f"{service}:{_camel(operation)}"
+        needed = _action(service, operation)
         if code in THROTTLED or status == 429:
             return Throttled(f"AWS is asked too often ({code} for {needed}): try again in a minute")
         if code in UNKNOWN_CREDENTIALS:
@@ -230,6 +235,7 @@ class Aws:
         return Unreachable(*lines)
 
 
-def _camel(operation: str) -> str:
-    """AWS's name for an operation of boto3."""
-    return "".join(part.capitalize() for part in operation.split("_"))
+def _action(service: str, operation: str) -> str:
+    """The call as a policy names it: `ecs:StopTask`."""
+    name = "".join(part.capitalize() for part in operation.split("_"))
+    return f"{IAM_PREFIXES.get(service, service)}:{name}"

@@ -157,6 +157,8 @@ def service_lines(service: Service, now: datetime) -> list[str]:
         f"{service.pending} pending"
     ]
     lines += [_deployment_line(one) for one in service.deployments]
+    if not service.present:
+        return lines
     rows: list[tuple[str, ...]] = [("TASK", "STATE", "LOAD BALANCER", "AGE", "DEFINITION")]
     rows += [_row(task, now) for task in service.present]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

@@ -15,7 +15,7 @@ from infra.words import lasting
 
 QUIET_SECONDS = 60.0
 """After so long without news it is told that the wait goes on."""
-FAILED_LOOKS = 20
+FAILED_LOOKS = 6
 """So many in a row, and the wait is over."""
 LONGEST_PAUSE_SECONDS = 60.0
 

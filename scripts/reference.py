@@ -34,6 +34,7 @@ from emulator.scenario.schema import schema_text
 from emulator.testing import Wanted
 from emulator.wording import choices_of
 from gateway.settings import Settings
+from scripts.infra_calls import infra_calls
 from scripts.scenario_keys import scenario_keys
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -144,6 +145,7 @@ PIECES: dict[str, tuple[str, Callable[[], str]]] = {
     "scenario keys": ("scenarios.md", scenario_keys),
     "events": ("control.md", events_table),
     "routes": ("control.md", routes_table),
+    "calls of infra": ("infra.md", infra_calls),
     "farm options": ("pytest.md", farm_options_table),
     "layers": ("architecture.md", layers_text),
     "modules of gateway": ("architecture.md", partial(modules_table, "gateway")),

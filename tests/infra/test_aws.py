@@ -13,6 +13,7 @@ import pytest
 from infra.cli import main
 from tests.infra.conftest import Infra, QuickClock
 from tests.support.fake_aws import Failure, FakeAws, fake_aws, with_credentials, without_credentials
+from tests.support.fake_stacks import FakeStacks
 
 SECRET = "a-very-secret-access-key"
 
@@ -73,6 +74,19 @@ def test_no_region(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
     with_credentials(monkeypatch)
     assert main(["status"]) == 1
     assert capsys.readouterr().err == "infra: no AWS region is known: add --region, or set AWS_REGION\n"
+
+
+@pytest.mark.parametrize("variable", ["AWS_REGION", "AWS_DEFAULT_REGION"])
+def test_the_region_of_a_variable(
+    aws: FakeAws,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+) -> None:
+    monkeypatch.setenv(variable, "eu-west-1")
+    FakeStacks(aws)
+    assert main(["status", "--endpoint-url", aws.url]) == 1
+    assert capsys.readouterr().out.startswith("streamhold in eu-west-1\n")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ single resources: what takes time or goes wrong is in test_on_a_fake.py.
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import boto3
 import pytest
 
 from tests.infra.conftest import GIVEN, REGION, Infra
+from tests.support.processes import ROOT
 
 
 def cloudformation(url: str) -> Any:
@@ -158,6 +161,42 @@ def test_names_keep_fleets_apart(moto: str, infra: Infra) -> None:
     assert infra(moto, "deploy", *GIVEN, "--name", "green").status == 0
     assert infra(moto, "destroy", "--name", "blue", "--yes").status == 0
     assert sorted(stacks(moto)) == ["green-data", "green-service"]
+
+
+@pytest.mark.filterwarnings("ignore:Tried to parse AWS:UserWarning")
+def test_the_service_that_comes_along(moto: str, infra: Infra, templates: Path) -> None:
+    """Its data stack moto cannot make: ElastiCache is not among what its CloudFormation knows."""
+    for name in ("data.yaml", "service.yaml"):
+        shutil.copy(ROOT / "infra" / name, templates)
+    ec2 = boto3.client("ec2", region_name=REGION, endpoint_url=moto)
+    vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    made = [
+        ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.0.{n}.0/24", AvailabilityZone=f"{REGION}{zone}")
+        for n, zone in enumerate("ab")
+    ]
+    subnets = ",".join(one["Subnet"]["SubnetId"] for one in made)
+    given = {
+        "VpcId": vpc,
+        "SubnetIds": subnets,
+        "LoadBalancerSubnetIds": subnets,
+        "ImageUri": "gateway:1",
+        "CloudMapNamespace": "video",
+        "CloudMapService": "streamers",
+        "RedisUrlSecretArn": "arn:aws:secretsmanager:eu-central-1:123456789012:secret:url",
+    }
+    (templates / "given.yaml").write_text(json.dumps(given))
+    ended = infra(moto, "deploy", "--parameters", str(templates / "given.yaml"), "--only", "service")
+    assert ended.status == 0, ended.err
+    assert "  ServiceName: gateway" in ended.out
+
+    # moto starts no task of a service, and takes the desired count that is not given for none.
+    shown = infra(moto, "status")
+    assert shown.status == 1
+    assert "service gateway: 0 desired, 0 running, 0 pending" in shown.out
+    assert shown.err == "infra: no gateway is wanted: the desired count is 0\n"
+
+    assert infra(moto, "destroy", "--yes").status == 0
+    assert stacks(moto) == {}
 
 
 def test_everything_that_must_be_given_is_told_at_once(moto: str, infra: Infra) -> None:
