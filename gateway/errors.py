@@ -68,6 +68,13 @@ class FleetUnavailable(StreamholdError):
 class SourceUnavailable(StreamholdError):
     """What lists the replicas gave no usable answer; nothing was changed by asking."""
 
+    def __init__(self, message: str, *, cause: str = "unanswered") -> None:
+        """`cause` is one word for what has to be done about it, the same for every text that says so. How a
+        network fails, one time by a reset and another by a timeout, is one cause.
+        """
+        super().__init__(message)
+        self.cause = cause
+
 
 class SessionEnded(StreamholdError):
     """The gateway refuses or ends a session."""

@@ -41,6 +41,8 @@ THROTTLED = frozenset(
     }
 )
 """Codes by which AWS says that it is asked too often."""
+TOO_OFTEN = "throttled"
+"""The cause of all of these."""
 CREDENTIALS_REFUSED = frozenset(
     {
         "ExpiredToken",
@@ -126,7 +128,9 @@ class AwsClient:
             raise RuntimeError("AwsClient is a context manager: enter it before the first call")
         now = self._clock.monotonic()
         if self._held_until is not None and now < self._held_until:
-            raise Throttled(f"{self._service} is left alone for {self._held_until - now:.0f} s more")
+            raise Throttled(
+                f"{self._service} is left alone for {self._held_until - now:.0f} s more", cause=TOO_OFTEN
+            )
         loop = asyncio.get_running_loop()
         try:
             answer = await loop.run_in_executor(self._threads, self._ask, operation, parameters)
@@ -183,15 +187,18 @@ class AwsClient:
         code, message = str(said.get("Code", "")), _short(str(said.get("Message", "")))
         status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
         if code in THROTTLED or status == 429:
-            return Throttled(f"AWS is asked too often ({code} for {operation})")
+            return Throttled(f"AWS is asked too often ({code} for {operation})", cause=TOO_OFTEN)
         if code in CREDENTIALS_REFUSED:
             self._client = None
-            return CredentialsUnusable(f"AWS refuses these credentials ({code}: {message})")
+            return CredentialsUnusable(f"AWS refuses these credentials ({code}: {message})", cause=code)
         if code in NOT_ALLOWED:
             self._client = None
             needed = f"{self._service}:{operation}"
-            return CredentialsUnusable(f"these credentials need the permission {needed} ({code}: {message})")
-        return SourceUnavailable(f"{operation} failed ({code or status}: {message})")
+            said = f"these credentials need the permission {needed} ({code}: {message})"
+            return CredentialsUnusable(said, cause=needed)
+        return SourceUnavailable(
+            f"{operation} failed ({code or status}: {message})", cause=code or str(status)
+        )
 
     def _failure(self, operation: str, error: Exception) -> SourceUnavailable:
         """There is no answer, or nothing could be asked."""
@@ -208,9 +215,11 @@ class AwsClient:
         if isinstance(error, missing):
             self._client = None  # it has looked for them once and for all
             hint = "give the task a role, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-            return CredentialsUnusable(f"there are no usable AWS credentials ({_short(str(error))}): {hint}")
+            said = f"there are no usable AWS credentials ({_short(str(error))}): {hint}"
+            return CredentialsUnusable(said, cause="no_credentials")
         if isinstance(error, exceptions.NoRegionError):
-            return SourceUnavailable("no AWS region is known: set discovery.region or AWS_REGION")
+            said = "no AWS region is known: set discovery.region or AWS_REGION"
+            return SourceUnavailable(said, cause="no_region")
         return SourceUnavailable(f"{operation} failed: {_short(str(error))}")
 
 

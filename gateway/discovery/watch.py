@@ -26,6 +26,8 @@ logger = logging.getLogger("streamhold.discovery")
 
 JITTER = 0.1
 """Each wait is longer or shorter by up to this share: many gateways do not ask in step."""
+MOST_CAUSES = 20
+"""Warnings that one outage is worth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class ReplicaWatch:
         self._listed_at = 0.0
         self._failing_since: float | None = None
         self._failures = 0
+        self._causes: set[str] = set()
         self._doubted = False
         self._problems: frozenset[Problem] = frozenset()
         self._replicas: Replicas | None = None
@@ -108,11 +111,12 @@ class ReplicaWatch:
             async with asyncio.timeout(self._source.pace.deadline_seconds):
                 listing = await self._ask()
         except TimeoutError:
-            self._failed(f"no answer within {self._source.pace.deadline_seconds:.3g} s")
+            self._failed(SourceUnavailable(f"no answer within {self._source.pace.deadline_seconds:.3g} s"))
         except SourceUnavailable as error:
-            self._failed(str(error))
+            self._failed(error)
         except Exception as error:  # noqa: BLE001 - a defect of a source must not end the watch
-            self._failed(f"{type(error).__name__}: {error}", error)
+            said = f"{type(error).__name__}: {error}"
+            self._failed(SourceUnavailable(said, cause=type(error).__name__), error)
         else:
             self._answered(listing)
 
@@ -140,6 +144,7 @@ class ReplicaWatch:
             seconds = now - self._failing_since
             logger.info(self._line("discovery_answers_again", failures=self._failures, seconds=seconds))
             self._failing_since, self._failures = None, 0
+            self._causes.clear()
         self._belief = self._belief.next(listing.replicas, now, self._source.pace.patience)
         self._tell_doubt()
         wanted = with_configured(self._configured, self._belief.replicas.values())
@@ -148,9 +153,9 @@ class ReplicaWatch:
             self._replicas = wanted
             self._registry.reconcile(wanted.endpoints, withheld=wanted.withheld)
 
-    def _failed(self, reason: str, defect: Exception | None = None) -> None:
-        """One warning for the first failure in a row; the last set stays, and what was missing is asked for
-        anew.
+    def _failed(self, failure: SourceUnavailable, defect: Exception | None = None) -> None:
+        """One warning for each cause among the failures in a row; the last set stays, and what was missing is
+        asked for anew.
         """
         self._belief = self._belief.unanswered()
         self._listing = None
@@ -159,8 +164,11 @@ class ReplicaWatch:
         if self._failing_since is None:
             self._failing_since = self._clock.monotonic()
         kept = len(self._belief.replicas)
-        line = self._line("discovery_failed", replicas_kept=kept, reason=reason)
-        logger.log(logging.WARNING if self._failures == 1 else logging.DEBUG, line, exc_info=defect)
+        line = self._line("discovery_failed", replicas_kept=kept, reason=str(failure))
+        new = failure.cause not in self._causes and len(self._causes) < MOST_CAUSES
+        if new:
+            self._causes.add(failure.cause)
+        logger.log(logging.WARNING if new else logging.DEBUG, line, exc_info=defect)
 
     def _tell_doubt(self) -> None:
         """One warning when a set has shrunk so far that it is kept for longer."""

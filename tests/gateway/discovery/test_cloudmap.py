@@ -352,6 +352,11 @@ async def test_missing_credentials_are_told_once_and_looked_for_again(
         (line,) = lines("discovery_failed")
         assert "there are no usable AWS credentials" in line
         with_credentials(monkeypatch)
+        service.failure = Failure("AccessDeniedException", message="User is not authorized")
+        await service.for_seconds(15, watch)
+        (_, other) = lines("discovery_failed")
+        assert "need the permission" in other, "which is another thing to do about it"
+        service.failure = None
         await service.for_seconds(5, watch)
         assert len(urls(service.registry)) == 1
 

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.discovery.belief import Patience
 from gateway.discovery.listing import Listed, Listing, Problem
-from gateway.discovery.watch import JITTER, Pace, ReplicaWatch
+from gateway.discovery.watch import JITTER, MOST_CAUSES, Pace, ReplicaWatch
 from gateway.errors import SourceUnavailable
 from gateway.replicas.endpoint import ReplicaEndpoint
 from gateway.replicas.events import RegistryEvent, ReplicaJoined
@@ -169,6 +169,32 @@ async def test_a_source_that_fails_is_told_of_once_and_the_last_set_stays(lines:
         await watched.rounds(2)
         (again,) = lines("discovery_answers_again")
         assert "failures=20" in again
+
+
+async def test_another_cause_is_told_of_too_and_once_however_it_is_put(lines: Lines) -> None:
+    async with watching(Source(names="abc")) as watched:
+
+        async def failing(*causes: tuple[str, str]) -> list[str]:
+            for said, cause in causes:
+                watched.source.error = SourceUnavailable(said, cause=cause)
+                await watched.rounds()
+            return [line.partition("reason=")[2] for line in lines("discovery_failed")]
+
+        throttled = (("too often", "throttled"), ("left alone for 3 s", "throttled"))
+        assert await failing(*throttled) == ['"too often"']
+        refused = ("no such service", "ServiceNotFound")
+        assert await failing(refused, refused, throttled[0]) == ['"too often"', '"no such service"']
+        watched.source.error = None
+        await watched.rounds(2)
+        assert len(await failing(refused)) == 3, "a new outage is told of anew"
+
+
+async def test_an_outage_with_ever_new_causes_does_not_fill_the_log(lines: Lines) -> None:
+    async with watching(Source(names="abc")) as watched:
+        for number in range(MOST_CAUSES + 5):
+            watched.source.error = SourceUnavailable("odd", cause=f"Code{number}")
+            await watched.rounds()
+        assert len(lines("discovery_failed")) == MOST_CAUSES
 
 
 async def test_failures_do_not_count_as_answers_without_a_replica() -> None:
