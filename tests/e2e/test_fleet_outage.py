@@ -14,8 +14,6 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ import httpx
 import pytest
 
 from tests.support.emulator_process import EmulatorProcess
+from tests.support.gateway_log import Line, log_of
 from tests.support.gateway_process import GatewayProcess
 from tests.support.held_clients import clients_of
 from tests.support.redis_server import KINDS, Kind, RedisServer
@@ -39,27 +38,6 @@ SETTLE_SECONDS = 2.0
 ENDING_SECONDS = 0.5
 """From the decision to hand a session back to the line of its end."""
 MEMBERS = ("busy", "calm", "calm:2")
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of a gateway's log."""
-
-    at: float
-    """Seconds since the epoch."""
-    event: str
-    text: str
-
-
-def log_of(gateway: GatewayProcess) -> list[Line]:
-    """What it has logged so far; what is not of the gateway's own form is left out."""
-    found = []
-    for text in gateway.output().splitlines():
-        head, *rest = text.split(" ")
-        if len(rest) > 1 and head.endswith("Z"):
-            at = datetime.strptime(head, "%Y-%m-%dT%H:%M:%S.%f%z").timestamp()
-            found.append(Line(at, rest[1], f"{text} "))
-    return found
 
 
 class Fleet:
@@ -110,7 +88,7 @@ class Fleet:
 
     def handed_back(self, since: float = 0.0, until: float = float("inf")) -> list[Line]:
         """The ends of sessions that were handed back in that time."""
-        ended = (line for line in log_of(self.busy) if "reason=rebalance_reconnect" in line.text)
+        ended = log_of(self.busy, "session_ended", " reason=rebalance_reconnect ")
         return [line for line in ended if since <= line.at < until]
 
     async def until_all_well(self) -> None:
@@ -286,8 +264,8 @@ async def fails_in_every_way(folder: Path, kind: Kind, emulator: EmulatorProcess
         # One that has all that it wants may be handed back while it closes.
         moves = sum(traveller.moves for traveller in travellers)
         assert moves <= len(fleet.handed_back()) <= moves + len(travellers)
-    ends = [line for line in log_of(fleet.busy) if line.event == "session_ended"]
-    by_client = [line for line in ends if " closed_by=client code=1000 " in line.text]
+    ends = log_of(fleet.busy, "session_ended")
+    by_client = log_of(fleet.busy, "session_ended", " closed_by=client code=1000 ")
     assert len(ends) == len(by_client) + len(fleet.handed_back())
     for gateway in (fleet.busy, fleet.calm):
         assert not [line for line in log_of(gateway) if line.event in ("session_leaves", "session_failed")]
