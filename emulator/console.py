@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from emulator.farm import Farm
@@ -12,6 +13,7 @@ from emulator.faults import describe
 
 def addresses(farm: Farm, control_url: str) -> dict[str, Any]:
     """Where everything is, for programs."""
+    listed = {"environment": dict(farm.environment)} if farm.environment else {}
     return {
         "pid": os.getpid(),
         "control": control_url,
@@ -19,7 +21,14 @@ def addresses(farm: Farm, control_url: str) -> dict[str, Any]:
             {"name": replica.name, "url": replica.url, "port": replica.port, "pid": replica.pid}
             for replica in farm.replicas.values()
         ],
+        **listed,
     }
+
+
+def exports(environment: Mapping[str, str]) -> Iterator[str]:
+    """Lines for a shell."""
+    for name, value in environment.items():
+        yield f"export {name}={shlex.quote(value)}"
 
 
 def banner(farm: Farm, control_url: str) -> Iterator[str]:
@@ -44,3 +53,7 @@ def banner(farm: Farm, control_url: str) -> Iterator[str]:
     yield f"  curl {control_url}/faults"
     yield f"  curl {control_url}/events"
     yield f"  curl -X POST {control_url}/reset"
+    if farm.environment:
+        yield f'listed in Cloud Map; where a gateway starts: eval "$(curl -s {control_url}/environment)", or'
+        for line in exports(farm.environment):
+            yield f"  {line}"

@@ -83,6 +83,8 @@ class Farm:
         self.log = EventLog(event_capacity)
         self.replicas: dict[str, Replica] = {}
         """By name, in order; there from the entry on."""
+        self.environment: Mapping[str, str] = {}
+        """Variables with which a gateway finds them, where whoever started it has listed them somewhere."""
         self._isolate = isolate
         self._faults = faults or {}
         pace = _pace(generation, segment_seconds, media, watermark)

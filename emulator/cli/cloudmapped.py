@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import socket
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -65,9 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @asynccontextmanager
-async def listed(farm: Farm, options: argparse.Namespace, control: int) -> AsyncIterator[Mapping[str, str]]:
-    """Inside, the replicas of `farm` are listed where that is wanted; what a gateway's environment needs for
-    it. `control` is the port of the control API. Raises NotListed.
+async def listed(farm: Farm, options: argparse.Namespace, control: int) -> AsyncIterator[None]:
+    """Inside, the replicas of `farm` are listed where that is wanted, and its environment says how to find
+    them. `control` is the port of the control API. Raises NotListed.
     """
     given = {
         "--cloudmap-port": options.cloudmap_port,
@@ -79,7 +78,7 @@ async def listed(farm: Farm, options: argparse.Namespace, control: int) -> Async
     if not options.cloudmap:
         if wanted:
             raise NotListed(f"{wanted[0]} is for --cloudmap, which is missing")
-        yield {}
+        yield
         return
     # Imported only where it is wanted: both take a second to load, and belong to an extra.
     try:
@@ -102,7 +101,8 @@ async def listed(farm: Farm, options: argparse.Namespace, control: int) -> Async
         try:
             made = Service(url, namespace=NAMESPACE, service=SERVICE)
             async with made as service, listed_in(farm, service, how):
-                yield environment(url)
+                farm.environment = environment(url)
+                yield
         except CloudMapUnavailable as problem:
             raise NotListed(f"--cloudmap: {problem}") from problem
 
@@ -127,12 +127,6 @@ def environment(url: str) -> Mapping[str, str]:
         # A gateway.yaml beside it may have replicas of its own, which would be there for good.
         "GATEWAY_ROUTER__REPLICAS": "[]",
     }
-
-
-def exports(environment: Mapping[str, str]) -> Iterator[str]:
-    """Lines for a shell."""
-    for name, value in environment.items():
-        yield f"export {name}={shlex.quote(value)}"
 
 
 def attributes_given(written: list[str], names: list[str]) -> Mapping[str, Mapping[str, str]]:

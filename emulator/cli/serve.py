@@ -153,12 +153,8 @@ async def _serve(options: argparse.Namespace) -> int:
     stop = asyncio.Event()
     with _control_socket(hosts.control_host(options.host), port) as control_socket, ended_by_signals(stop):
         try:
-            async with (
-                farm,
-                announced.announced(farm, options),
-                cloudmapped.listed(farm, options, port) as environment,
-            ):
-                await _run(farm, ControlServer(farm, control_socket), stop, options, environment)
+            async with farm, announced.announced(farm, options), cloudmapped.listed(farm, options, port):
+                await _run(farm, ControlServer(farm, control_socket), stop, options)
         except PortBusy as problem:
             raise BadCommand(f"{problem}: choose other ports with --port") from problem
         except (TooFewFiles, announced.NotAnnounced, cloudmapped.NotListed) as problem:
@@ -253,19 +249,13 @@ def _check_ready_file(path: Path | None) -> None:
         raise BadCommand(f"{path} cannot be written: choose another place with --ready-file")
 
 
-async def _run(
-    farm: Farm,
-    control: ControlServer,
-    stop: asyncio.Event,
-    options: argparse.Namespace,
-    environment: Mapping[str, str],
-) -> None:
-    """The control API is served until `stop` is set. `environment` is what a gateway needs to find them."""
+async def _run(farm: Farm, control: ControlServer, stop: asyncio.Event, options: argparse.Namespace) -> None:
+    """The control API is served until `stop` is set."""
     async with asyncio.TaskGroup() as group:
         serving = group.create_task(control.run())
         async with asyncio.timeout(STARTUP_SECONDS):
             await control.wait_until_up()
-        _announce(farm, control.url, options, environment)
+        _announce(farm, control.url, options)
         showing = group.create_task(_show(farm, control.url, stop, options))
         waiting = group.create_task(stop.wait())
         await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -283,7 +273,8 @@ async def _show(farm: Farm, control_url: str, stop: asyncio.Event, options: argp
         # Imported only where it is shown: drawing takes a while to load.
         from emulator.live.screen import Screen
 
-        screen = Screen(farm, note=f"control API: {control_url}  Ctrl-C stops")
+        listed = f'Cloud Map: eval "$(curl -s {control_url}/environment)"  ' if farm.environment else ""
+        screen = Screen(farm, note=f"control API: {control_url}  {listed}Ctrl-C stops")
         await screen.run(stop)
         say(screen.summary)
         return
@@ -297,12 +288,9 @@ async def _show(farm: Farm, control_url: str, stop: asyncio.Event, options: argp
     unsubscribe()
 
 
-def _announce(
-    farm: Farm, control_url: str, options: argparse.Namespace, environment: Mapping[str, str]
-) -> None:
+def _announce(farm: Farm, control_url: str, options: argparse.Namespace) -> None:
     """People or programs know where everything is."""
-    known = console.addresses(farm, control_url)
-    addresses = json.dumps({**known, "environment": dict(environment)} if environment else known)
+    addresses = json.dumps(console.addresses(farm, control_url))
     if options.ready_file is not None:
         _write_whole(options.ready_file, addresses + "\n")
     if options.json:
@@ -310,10 +298,6 @@ def _announce(
         return
     for line in console.banner(farm, control_url):
         say(line)
-    if environment:
-        say("listed in Cloud Map; a gateway finds them with")
-        for line in cloudmapped.exports(environment):
-            say(f"  {line}")
     say("ready")
 
 

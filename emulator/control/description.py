@@ -45,7 +45,7 @@ BODIES: tuple[type, ...] = (bodies.KillBody, bodies.RestartBody, bodies.PauseBod
 PROBLEMS: Mapping[int, str] = {
     400: "The body or a parameter is not as it should be.",
     403: "The request names another host than this machine, or comes from a web page that is not its own.",
-    404: "There is no such replica or fault; the answer names those that there are.",
+    404: "There is no such replica or fault, or it is listed nowhere; the answer names what there is.",
     409: "The replica or the farm is in no state for that; the answer says what has to come first.",
     429: "Too many requests wait for events already.",
 }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from litestar import get, post
+from litestar import MediaType, get, post
 
+from emulator.console import exports
 from emulator.control.answers import FarmStatus, OpenSession, ReplicaStatus
 from emulator.control.description import operation
 from emulator.control.given import TheFarm, TheFeed, TheSessions, status_of
+from emulator.control.problems import NotListed
 
 TAGS = ["farm"]
 
@@ -41,6 +43,21 @@ def list_all_sessions(sessions: TheSessions) -> list[OpenSession]:
     return sessions.open()
 
 
+@get(
+    "/environment",
+    sync_to_thread=False,
+    media_type=MediaType.TEXT,
+    tags=TAGS,
+    operation_id="showEnvironment",
+    operation_class=operation(problems=[404]),
+)
+def show_environment(farm: TheFarm) -> str:
+    """Lines for a shell with which a gateway finds the replicas, where they are listed in Cloud Map."""
+    if not farm.environment:
+        raise NotListed("the replicas are listed nowhere: start the emulator with --cloudmap")
+    return "".join(f"{line}\n" for line in exports(farm.environment))
+
+
 @post("/reset", status_code=200, tags=TAGS, operation_id="reset", operation_class=operation())
 async def reset(farm: TheFarm) -> list[ReplicaStatus]:
     """No faults (those of the command line neither), every replica running. Sessions go on where they can;
@@ -49,4 +66,4 @@ async def reset(farm: TheFarm) -> list[ReplicaStatus]:
     return [status_of(replica) for replica in farm.replicas.values()]
 
 
-HANDLERS = (index, show_farm, list_all_sessions, reset)
+HANDLERS = (index, show_farm, list_all_sessions, show_environment, reset)

@@ -33,6 +33,11 @@ class UnknownFault(Refused):
     error = "unknown_fault"
 
 
+class NotListed(Refused):
+    status_code = 404
+    error = "not_listed"
+
+
 class BadRequestBody(Refused):
     status_code = 400
     error = "bad_body"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
+import httpx
 import pytest
 from botocore.config import Config
 
@@ -35,9 +36,9 @@ LISTED = ("--cloudmap", "--cloudmap-port", "0", "--cloudmap-notice", "1")
 PACE = ("--capacity", str(CAPACITY), "--segment-seconds", "0.5")
 
 
-def printed(emulator: EmulatorProcess) -> Mapping[str, str]:
-    """The variables of the `export` lines."""
-    words = (shlex.split(line) for line in emulator.output().splitlines())
+def exported(text: str) -> Mapping[str, str]:
+    """The variables of the `export` lines in it."""
+    words = (shlex.split(line) for line in text.splitlines())
     return dict(word[1].partition("=")[::2] for word in words if word[:1] == ["export"])
 
 
@@ -133,8 +134,10 @@ class Stage:
 async def stage(folder: Path, *, replicas: int) -> AsyncIterator[Stage]:
     """With nothing but the printed environment: no probe, interval or policy is set otherwise."""
     async with EmulatorProcess(folder, *LISTED, *PACE, replicas=replicas, tied=True) as emulator:
-        environment = printed(emulator)
+        environment = exported(emulator.output())
         assert environment == emulator.environment
+        async with httpx.AsyncClient(trust_env=False, verify=False) as client:
+            assert exported((await client.get(f"{emulator.control}/environment")).text) == environment
         starting = GatewayProcess(folder, env=environment, wait_for="/readyz", tied=True)
         async with starting as gateway:
             on = Stage(emulator, gateway)
@@ -211,3 +214,4 @@ async def test_replicas_appear_die_are_deregistered_and_come_back_while_twenty_s
             assert set(one.moved_to) <= {"f", "g"}
         lines = on.gateway.output().splitlines()
         assert [line for line in lines if "Traceback" in line or "discovery_failed" in line] == []
+        assert await on.emulator.stop() == 0

@@ -10,7 +10,8 @@ import sys
 import pytest
 
 from emulator.cli import cloudmapped, serve
-from emulator.cli.cloudmapped import NotListed, attributes_given, environment, exports
+from emulator.cli.cloudmapped import NotListed, attributes_given, environment
+from emulator.console import exports
 from tests.support.ports import free_port
 
 FREE = ["--port", "0", "--control-port", "0"]

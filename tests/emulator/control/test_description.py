@@ -111,7 +111,7 @@ async def test_every_example_is_taken(api: httpx.AsyncClient, described: dict[st
 async def test_answers_are_as_described(api: httpx.AsyncClient, described: dict[str, Any]) -> None:
     await api.put("/replicas/a/faults/stall", json={"seconds": 5})
     for path, item in described["paths"].items():
-        if "get" not in item or path == "/events/stream":
+        if "get" not in item or path in ("/events/stream", "/environment"):
             continue
         answer = await api.get(path.replace("{name}", "a").replace("{fault}", "stall"))
         schema = item["get"]["responses"]["200"]["content"]["application/json"]["schema"]

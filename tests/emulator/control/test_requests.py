@@ -24,6 +24,15 @@ async def test_replicas_are_listed_and_shown(api: httpx.AsyncClient, farm: Farm)
     assert (shown["state"], shown["sessions"], shown["faults"]) == ("running", 0, {})
 
 
+async def test_a_gateways_environment_is_told_where_there_is_one(api: httpx.AsyncClient, farm: Farm) -> None:
+    nowhere = await api.get("/environment")
+    assert (nowhere.status_code, nowhere.json()["error"]) == (404, "not_listed")
+    assert "start the emulator with --cloudmap" in nowhere.json()["detail"]
+    farm.environment = {"AWS_REGION": "us-east-1", "GATEWAY_ROUTER__REPLICAS": "[]"}
+    told = await api.get("/environment")
+    assert told.text == "export AWS_REGION=us-east-1\nexport GATEWAY_ROUTER__REPLICAS='[]'\n"
+
+
 async def test_a_fault_is_armed_replaced_and_lifted(api: httpx.AsyncClient) -> None:
     armed = (await api.put("/replicas/a/faults/stall", json={"seconds": 5})).json()
     assert armed["faults"]["stall"]["seconds"] == 5
