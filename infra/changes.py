@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from infra.rules import condition_holds
 from infra.template import Template
 from infra.words import safe
 
@@ -60,12 +61,17 @@ def summary(changes: Sequence[Change]) -> str:
     return ", ".join(f"{counts[kind]} {words.get(kind, f'to {kind}')}" for kind in _SIGNS if counts[kind])
 
 
-def created_by(template: Template) -> list[Change]:
-    """What a new stack of this template has, where AWS cannot be asked yet."""
-    return [
-        Change("create", one.name, one.type, ("if its condition holds",) if one.conditional else ())
-        for one in template.resources
-    ]
+def created_by(template: Template, values: Mapping[str, str | None]) -> list[Change]:
+    """What a new stack of this template has, where AWS cannot be asked yet; `values` of the parameters."""
+    found: list[Change] = []
+    for one in template.resources:
+        holds: bool | None = True
+        if one.condition is not None:
+            holds = condition_holds(one.condition, template.conditions, values)
+        if holds is None or holds:
+            reasons = () if holds else (f"if {one.condition} holds",)
+            found.append(Change("create", one.name, one.type, reasons))
+    return sorted(found, key=lambda change: change.resource)
 
 
 def _line(change: Change, width: int) -> str:

@@ -43,7 +43,8 @@ def _deploy(work: Work, part: Part, data: Stack | None) -> Stack:
         except Refused as refused:
             if refused.code not in CHANGED_MEANWHILE:
                 raise
-            work.watch.telling.line(f"{work.stack_name(part)}: somebody else is at it; looking again")
+            name = work.stack_name(part)
+            work.watch.telling.line(f"{name}: is being made or changed already; looking again")
             work.watch.clock.sleep(work.watch.pace.every_seconds)
             continue
         if done is not None:

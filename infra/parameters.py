@@ -21,6 +21,8 @@ import yaml
 from infra.template import Parameter, Template, as_text
 from infra.words import listed, safe
 
+TO_COME = "(put out by another stack)"
+"""Stands for a value that is not there yet. It will not be empty."""
 MOMENTARY = frozenset({"DesiredCount"})
 """Hold for the deployment that they are given for: kept, they would undo what the autoscaling did since."""
 _ID_PREFIXES = {
@@ -132,10 +134,10 @@ def _sent(
 def resolved(
     template: Template, given: Given, *, had: Mapping[str, str], to_come: Iterable[str]
 ) -> dict[str, str | None]:
-    """The value that each parameter will have; None for one that is put out later, or that AWS hides."""
+    """The value that each parameter will have: TO_COME for what is put out later, None for what AWS hides."""
     awaited = set(to_come)
     return {
-        one.name: None if one.name in awaited else _resolved(one, given.values, had)
+        one.name: TO_COME if one.name in awaited else _resolved(one, given.values, had)
         for one in template.parameters.values()
     }
 

@@ -46,7 +46,7 @@ def _plan(work: Work, part: Part, stack: Stack | None, data: Stack | None) -> bo
             return False
         case RemoveFirst(why):
             say(f"{name} is {status}: {why}; a deployment would ask, delete it, and create it anew:")
-            work.watch.telling.lines(changes_lines(created_by(work.templates[part])))
+            work.watch.telling.lines(changes_lines(_created(work, part)))
             return True
         case Update():
             assert stack is not None
@@ -56,18 +56,24 @@ def _plan(work: Work, part: Part, stack: Stack | None, data: Stack | None) -> bo
 
 
 def _plan_creation(work: Work, part: Part, stack: Stack | None, data: Stack | None) -> bool:
-    name, say, template = work.stack_name(part), work.watch.telling.line, work.templates[part]
+    name, say = work.stack_name(part), work.watch.telling.line
     awaited = [one for one in work.fed(part) if one not in work.put_out(part, data)]
     if awaited and "data" in work.parts:
-        say(f"{name}: would be created. By the template (AWS itself cannot be asked before")
-        say(f"{work.stack_name('data')} is there, which puts out its {listed(awaited)}):")
-        work.watch.telling.lines(changes_lines(created_by(template)))
+        created = _created(work, part)
+        say(f"{name}: would be created: {summary(created)}, by the template. AWS itself cannot be asked")
+        say(f"before {work.stack_name('data')} is there, which puts out its {listed(awaited)}")
+        work.watch.telling.lines(changes_lines(created))
         return True
     parameters = work.parameters(part, None, data)
     changes = _asked(work, part, parameters, "CREATE")
     say(f"{name}: would be created: {summary(changes)}")
     work.watch.telling.lines(changes_lines(changes))
     return True
+
+
+def _created(work: Work, part: Part) -> list[Change]:
+    """What a new stack would have, told by its template alone."""
+    return created_by(work.templates[part], work.values(part, None))
 
 
 def _plan_change(work: Work, part: Part, stack: Stack, data: Stack | None) -> bool:

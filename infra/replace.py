@@ -15,7 +15,7 @@ def replace(work: Work, wanted: str) -> int:
     """Exit status 0 once another gateway serves. Raises InfraError."""
     stack = work.stack("service")
     if stack is None:
-        raise Unfinished(f"there is no {work.stack_name('service')}")
+        raise Unfinished(f"there is no {work.stack_name('service')} in {work.aws.region}")
     gateways = Gateways.of(work.aws, stack)
     service = gateways.seen()
     task = find_task(service, wanted)

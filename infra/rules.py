@@ -1,4 +1,4 @@
-"""PURE. A template's own rules on its parameters, told before AWS tells them.
+"""PURE. A template's own rules and conditions on its parameters, told before AWS tells them.
 
 AWS checks them as well, and it alone those that need more than the parameters' values.
 """
@@ -32,16 +32,30 @@ def broken_rules(rules: Mapping[str, Any], values: Mapping[str, str | None]) -> 
     return found
 
 
-def _holds(condition: Any, values: Mapping[str, str | None]) -> bool:
+def condition_holds(
+    name: str, conditions: Mapping[str, Any], values: Mapping[str, str | None]
+) -> bool | None:
+    """Whether a condition of the template does; None where only AWS can tell."""
+    try:
+        return _holds(conditions.get(name), values, conditions)
+    except _UndecidedError:
+        return None
+
+
+def _holds(
+    condition: Any, values: Mapping[str, str | None], conditions: Mapping[str, Any] | None = None
+) -> bool:
     match condition:
+        case {"Condition": str(name)} if conditions is not None and name in conditions:
+            return _holds(conditions[name], values, conditions)
         case {"Fn::Equals": [left, right]}:
             return _value(left, values) == _value(right, values)
         case {"Fn::Not": [inner]}:
-            return not _holds(inner, values)
+            return not _holds(inner, values, conditions)
         case {"Fn::And": list(inner)}:
-            return all(_holds(one, values) for one in inner)
+            return all(_holds(one, values, conditions) for one in inner)
         case {"Fn::Or": list(inner)}:
-            return any(_holds(one, values) for one in inner)
+            return any(_holds(one, values, conditions) for one in inner)
         case {"Fn::Contains": [list(several), one]}:
             return _value(one, values) in [_value(each, values) for each in several]
         case _:
@@ -55,6 +69,8 @@ def _value(value: Any, values: Mapping[str, str | None]) -> str:
             if found is None:
                 raise _UndecidedError
             return found
+        case {"Fn::Join": [str(between), {"Ref": str(name)}]}:
+            return between.join(_value({"Ref": name}, values).split(","))
         case str() | int():
             return str(value)
         case _:

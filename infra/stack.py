@@ -157,6 +157,12 @@ def first_failure(events: Sequence[StackEvent]) -> StackEvent | None:
     return next(iter(parts or own or failed), None)
 
 
+def unfinished(events: Iterable[StackEvent]) -> list[str]:
+    """The resources that AWS is at, by the events of an operation in their order."""
+    last = {event.resource: event.status for event in events if not event.whole}
+    return [resource for resource, status in last.items() if status.endswith("_IN_PROGRESS")]
+
+
 def event_line(event: StackEvent) -> str:
     """One line of progress."""
     what = event.status.lower().replace("_", " ")

@@ -25,10 +25,13 @@ def status(work: Work) -> int:
             wrong += work.failure(stack)
     service = stacks.get("service")
     if service is None:
-        raise Unfinished(f"there is no {work.stack_name('service')}", *wrong)
+        raise Unfinished(f"there is no {work.stack_name('service')} in {work.aws.region}", *wrong)
     if "LoadBalancerDnsName" in service.outputs:
         say(f"load balancer: {service.outputs['LoadBalancerDnsName']}")
-    seen = Gateways.of(work.aws, service).seen()
+    try:
+        seen = Gateways.of(work.aws, service).seen()
+    except Unfinished as absent:
+        raise Unfinished(*wrong, *absent.lines) from None
     work.watch.telling.lines(service_lines(seen, work.watch.clock.now()))
     found = troubles(seen)
     if found:

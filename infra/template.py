@@ -41,11 +41,12 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One that the template has, if its condition holds."""
+    """One that the template has."""
 
     name: str
     type: str
-    conditional: bool = False
+    condition: str | None = None
+    """It is there if that holds; None is always."""
     kept: str | None = None
     """What is left of it when its stack is deleted; None is nothing."""
 
@@ -61,6 +62,8 @@ class Template:
     capabilities: tuple[str, ...]
     """What AWS wants to be told that it may do."""
     rules: Mapping[str, Any] = field(default_factory=dict)
+    """As they stand there."""
+    conditions: Mapping[str, Any] = field(default_factory=dict)
     """As they stand there."""
 
 
@@ -104,6 +107,7 @@ def read_template(text: str) -> Template:
         tuple(_part(tree, "Outputs")),
         _capabilities(resources),
         {name: _mapping(body, name) for name, body in _part(tree, "Rules").items()},
+        _part(tree, "Conditions"),
     )
 
 
@@ -154,7 +158,8 @@ def _whole(value: object) -> int | None:
 
 def _resource(name: str, body: Mapping[str, Any]) -> Resource:
     kept = _KEPT.get(str(body.get("DeletionPolicy")))
-    return Resource(name, str(body.get("Type")), "Condition" in body, kept)
+    condition = str(body["Condition"]) if "Condition" in body else None
+    return Resource(name, str(body.get("Type")), condition, kept)
 
 
 def _capabilities(resources: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:

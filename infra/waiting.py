@@ -8,10 +8,10 @@ from datetime import timedelta
 
 from infra.clock import Clock, SystemClock
 from infra.errors import AwsError, Throttled, Unfinished, Unreachable
-from infra.stack import Stack, event_line, in_progress, last_operation
+from infra.stack import Stack, event_line, in_progress, last_operation, unfinished
 from infra.stacks import Stacks
 from infra.telling import Telling
-from infra.words import lasting
+from infra.words import lasting, listed
 
 QUIET_SECONDS = 60.0
 """After so long without news it is told that the wait goes on."""
@@ -81,7 +81,8 @@ def await_stack(stacks: Stacks, stack_id: str, watch: Watch, *, until: frozenset
         nonlocal quiet_since
         # The state first: whatever has happened before it is among the events then.
         stack = stacks.stack(stack_id)
-        news = [event for event in last_operation(stacks.events(stack_id)) if event.id not in told]
+        events = last_operation(stacks.events(stack_id))
+        news = [event for event in events if event.id not in told]
         for event in news:
             told.add(event.id)
             watch.telling.line(event_line(event))
@@ -95,7 +96,8 @@ def await_stack(stacks: Stacks, stack_id: str, watch: Watch, *, until: frozenset
             return True
         if now - quiet_since >= QUIET_SECONDS:
             quiet_since = now
-            watch.telling.line(f"  still {stack.status}")
+            busy = unfinished(events)
+            watch.telling.line(f"  still {stack.status}{f', at {listed(busy)}' if busy else ''}")
         return False
 
     watch.until(look, "the stack")

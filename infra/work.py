@@ -67,6 +67,11 @@ class Work:
             raise Misused(*missing_lines({name: [self.stack_name(part)] for name in missing}))
         return sent(template, self.given, had=had, put_out=put_out)
 
+    def values(self, part: Part, stack: Stack | None) -> Mapping[str, str | None]:
+        """What each parameter will be, as far as can be told now."""
+        had = stack.parameters if stack is not None else {}
+        return resolved(self.templates[part], self.given, had=had, to_come=self.fed(part))
+
     def failure(self, stack: Stack) -> Sequence[str]:
         """What went wrong with the last operation on a stack."""
         events = last_operation(self.stacks.events(stack.id))

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from botocore.loaders import create_loader
 
 from infra.cli import main
 from tests.support.fake_aws import with_credentials
@@ -74,6 +75,15 @@ class Ended:
 @pytest.fixture(autouse=True)
 def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     with_credentials(monkeypatch)
+
+
+_LOADER = create_loader(None)
+
+
+@pytest.fixture(autouse=True)
+def _descriptions_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """boto3 reads the descriptions of AWS's services once for all tests, not once for each command."""
+    monkeypatch.setattr("botocore.session.create_loader", lambda _: _LOADER)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from infra.changes import Change, Kind, changes_lines, changes_of, created_by, summary
+from infra.parameters import TO_COME
 from infra.template import read_template
 
 
@@ -93,12 +94,29 @@ def test_what_hurts_comes_first() -> None:
     assert changes_lines(found)[0] == "  ! replace      W  AWS::X"
 
 
-def test_a_template_alone_tells_what_it_would_create() -> None:
-    template = read_template("Resources: {A: {Type: T}, B: {Type: T, Condition: C}}")
-    assert changes_lines(created_by(template)) == [
-        "  + create       A  T",
-        "  + create       B  T: if its condition holds",
-    ]
+TEMPLATE = """
+Parameters: {P: {Type: String}}
+Conditions:
+  Has: !Not [!Equals [!Ref P, ""]]
+  Both: !And [!Condition Has, !Not [!Equals [!Join ["", !Ref P], "x"]]]
+  Unknown: !Equals [!Ref AWS::Region, here]
+Resources:
+  D: {Type: T, Condition: Unknown}
+  A: {Type: T}
+  B: {Type: T, Condition: Has}
+  C: {Type: T, Condition: Both}
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "created"),
+    [("", "AD"), ("x", "ABD"), ("y", "ABCD"), (TO_COME, "ABCD"), (None, "ABCD")],
+)
+def test_a_template_alone_tells_what_it_would_create(value: str | None, created: str) -> None:
+    found = created_by(read_template(TEMPLATE), {"P": value})
+    assert "".join(change.resource for change in found) == created
+    assert changes_lines(found)[0] == "  + create       A  T"
+    assert changes_lines(found)[-1] == "  + create       D  T: if Unknown holds"
 
 
 def test_no_change_is_no_line() -> None:

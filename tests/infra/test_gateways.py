@@ -124,7 +124,7 @@ def test_nothing_there_is_not_well(aws: FakeAws, infra: Infra) -> None:
     FakeStacks(aws)
     ended = infra(aws.url, "status")
     assert ended.status == 1
-    assert ended.err == "infra: there is no streamhold-service\n"
+    assert ended.err == "infra: there is no streamhold-service in eu-central-1\n"
 
 
 # -- replace

@@ -4,7 +4,8 @@ HTTP from tests/support/fake_stacks.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -150,12 +151,12 @@ def test_a_stack_that_only_a_person_can_help_is_explained(
 
 def test_a_wait_ends_in_time_and_says_what_goes_on(aws: FakeAws, stacks: FakeStacks, infra: Infra) -> None:
     data = stacks.there(DATA, "CREATE_IN_PROGRESS", parameters={"VpcId": "vpc-0123456789abcdef0"})
-    stacks.happens(data, [f"{DATA} CREATE_IN_PROGRESS User Initiated"])
+    stacks.happens(data, [f"{DATA} CREATE_IN_PROGRESS User Initiated", "Valkey CREATE_IN_PROGRESS"])
     ended = infra(aws.url, "deploy", *GIVEN, "--timeout", "300", "--every", "30")
     assert ended.status == 1
     assert "is not done after 5 min: it goes on in AWS" in ended.err
     # A wait without news says that it goes on, so that a log shows life.
-    assert ended.out.count("still CREATE_IN_PROGRESS") == 5
+    assert ended.out.count("still CREATE_IN_PROGRESS, at Valkey") == 5
 
 
 def test_a_rule_of_the_template_is_told_before_anything_is_done(
@@ -204,6 +205,29 @@ def test_a_fault_of_awss_own_is_tried_again(aws: FakeAws, stacks: FakeStacks, in
     failures = [Failure("InternalFailure", 500), Failure("ServiceUnavailable", 503)]
     aws.operations["DescribeStacks"] = lambda asked: failures.pop() if failures else describe(asked)
     assert infra(aws.url, "deploy", *GIVEN).status == 0
+
+
+def test_a_creation_whose_answer_is_lost_is_found_again(
+    aws: FakeAws, stacks: FakeStacks, infra: Infra
+) -> None:
+    create = aws.operations["CreateStack"]
+    lost: list[Answer] = []
+
+    def loses_the_first(asked: Mapping[str, Any]) -> Answer:
+        answer = create(asked)
+        if not lost:
+            lost.append(answer)
+            return Failure("InternalFailure", 500)
+        return answer
+
+    aws.operations["CreateStack"] = loses_the_first
+    ended = infra(aws.url, "deploy", *GIVEN)
+    assert ended.status == 0, ended.err
+    assert f"{DATA}: is being made or changed already; looking again" in ended.out
+    assert f"{SERVICE}: created" in ended.out
+    tokens = [asked["ClientRequestToken"] for name, asked in aws.asked if name == "CreateStack"]
+    # By its token AWS itself knows a repeated call.
+    assert tokens[0] == tokens[1]
 
 
 # -- plan

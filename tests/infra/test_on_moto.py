@@ -37,8 +37,8 @@ def test_a_plan_tells_what_would_be_created_and_leaves_nothing_behind(moto: str,
     assert "streamhold-data: would be created: 1 to create" in ended.out
     assert "+ create       UrlSecret  AWS::Logs::LogGroup" in ended.out
     # The service takes what the data stack puts out, which is not there yet.
-    assert "AWS itself cannot be asked before" in ended.out
-    assert "streamhold-data is there, which puts out its RedisUrlSecretArn" in ended.out
+    assert "streamhold-service: would be created: 3 to create, by the template. AWS itself" in ended.out
+    assert "before streamhold-data is there, which puts out its RedisUrlSecretArn" in ended.out
     assert "+ create       TaskRole  AWS::IAM::Role" in ended.out
     assert stacks(moto) == {}
 

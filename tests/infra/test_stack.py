@@ -24,6 +24,7 @@ from infra.stack import (
     in_progress,
     last_operation,
     next_step,
+    unfinished,
 )
 
 AT = datetime(2026, 3, 1, 12, 0, 5, tzinfo=UTC)
@@ -122,6 +123,16 @@ def test_the_events_before_are_not_even_asked_for() -> None:
 def test_the_first_failure_for_a_reason_of_its_own(happened: list[StackEvent], first: str | None) -> None:
     found = first_failure(happened)
     assert (found.resource if found is not None else None) == first
+
+
+def test_what_aws_is_at() -> None:
+    happened = [
+        event("s", "UPDATE_IN_PROGRESS", whole=True),
+        event("A", "UPDATE_IN_PROGRESS"),
+        event("B", "UPDATE_IN_PROGRESS"),
+        event("A", "UPDATE_COMPLETE"),
+    ]
+    assert unfinished(happened) == ["B"]
 
 
 def test_a_failure_without_events_has_the_stacks_own_reason() -> None:

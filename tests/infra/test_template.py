@@ -33,7 +33,7 @@ def test_parameters_resources_and_outputs_are_read() -> None:
     assert template.parameters["Secret"].hidden
     assert template.resources == (
         Resource("A", "AWS::S3::Bucket", kept="stays"),
-        Resource("B", "AWS::RDS::DBInstance", conditional=True, kept="leaves a snapshot"),
+        Resource("B", "AWS::RDS::DBInstance", condition="Has", kept="leaves a snapshot"),
     )
     assert template.outputs == ("X",)
 
