@@ -110,7 +110,15 @@ class Bridge:
     @property
     def handover(self) -> Handover:
         """Whether the client would lose nothing by connecting again."""
-        return "never" if self.ended.done() else self._core.handover
+        found: Handover = "never"
+
+        def ask() -> Commands:
+            nonlocal found
+            found = self._core.handover
+            return ()
+
+        self._guarded(ask)
+        return found
 
     def attach(self, upstream: Upstream, replica: str, name: str) -> None:
         """`upstream` serves the session from now on: what the core has kept is said to it, and it is heard.

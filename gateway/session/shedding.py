@@ -107,16 +107,24 @@ class Shedder:
         try:
             while True:
                 await self._news()
-                if self._answered.is_set():
-                    self._answered.clear()
-                    self._end_step(member)
-                    self._left = self._surplus(member)
-                self._offer()
+                try:
+                    self._look(member)
+                except Exception:  # a defect here must not end the gateway
+                    self._left = 0
+                    logger.exception(log_line("shedding_failed", member=member.id))
         finally:
             unsubscribe()
             self._left = 0
             self._end_step(member)
             self._member = None
+
+    def _look(self, member: Member) -> None:
+        """Count anew where a beat was answered, and ask whoever can go."""
+        if self._answered.is_set():
+            self._answered.clear()
+            self._end_step(member)
+            self._left = self._surplus(member)
+        self._offer()
 
     def _heard(self, sighting: Sighting) -> None:
         # By the view before nobody goes any more, even if this one is looked at a moment later.

@@ -136,6 +136,16 @@ async def test_gateways_see_each_other_from_their_start_to_their_end(
     assert len(lines("fleet_joined")) == len(lines("fleet_left")) == 2
 
 
+@pytest.mark.parametrize(("shed", "movable"), [(True, 0), (False, None)])
+async def test_only_who_sheds_says_how_many_could_go(
+    store: MemoryServer, farm: Farm, shed: bool, movable: int | None
+) -> None:
+    async with served(store, settings("x", farm, shed=shed)) as x:
+        await x.until_states(x="serving")
+        assert [one["movable"] for one in (await x.fleet())["members"]] == [movable]
+        assert (x.gateway.shedder is not None) is shed
+
+
 async def test_one_that_lingers_is_seen_draining_after_its_end(store: MemoryServer, farm: Farm) -> None:
     async with served(store, settings("x", farm)) as x:
         async with served(store, settings("y", farm, on_stop="linger", linger_for_seconds=60)) as y:

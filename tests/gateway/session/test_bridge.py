@@ -510,6 +510,16 @@ async def test_a_session_is_handed_back_at_the_first_good_moment() -> None:
         assert isinstance(core.causes[0], HandedBack)
 
 
+async def test_a_defect_in_the_question_ends_its_session_alone(tracebacks: Tracebacks) -> None:
+    core = ScriptedCore()
+    async with bridged(core=core) as session:
+        core.breaks("handover")
+        assert session.bridge.handover == "never"
+        assert await session.bridge.ended == End(Side.GATEWAY, 1011, "internal_error")
+        assert session.bridge.handover == "never"
+    assert tracebacks() == [ZeroDivisionError]
+
+
 async def test_a_session_that_is_not_let_go_is_asked_for_again_at_the_next_message() -> None:
     answers = [False, False, True]
     async with bridged(core=ScriptedCore()) as session:

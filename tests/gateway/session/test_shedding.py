@@ -87,9 +87,15 @@ class Fixture:
     all: list[Session]
     draining: bool = False
     waiting: int = 0
+    broken: bool = False
 
     def sessions(self) -> Sequence[Session]:
         return [session for session in self.all if session.gone_at is None]
+
+    def load(self) -> int:
+        if self.broken:
+            raise ZeroDivisionError("a defect")
+        return len(self.sessions())
 
     @property
     def gone(self) -> list[int]:
@@ -118,7 +124,7 @@ async def shedding(*sessions: Session, policy: SheddingPolicy = POLICY) -> Async
     shedder = Shedder(
         policy,
         roster := Fixture(member, None, list(sessions)),  # type: ignore[arg-type]
-        load=lambda: len(roster.sessions()),
+        load=lambda: roster.load(),
         waiting=lambda: roster.waiting,
     )
     roster.shedder = shedder
@@ -305,6 +311,20 @@ async def test_what_was_not_reported_as_movable_does_not_go() -> None:
             session.becomes("now")
         await asyncio.sleep(60)
         assert gateway.gone == []
+
+
+async def test_a_defect_ends_neither_the_shedding_nor_the_gateway(
+    lines: Callable[[str], list[str]], tracebacks: Callable[[], list[type[BaseException] | None]]
+) -> None:
+    async with shedding(*idle(8)) as gateway:
+        gateway.broken = True
+        await gateway.hears(0)
+        await asyncio.sleep(10)
+        assert lines("shedding_failed") == ["shedding_failed member=me"]
+        assert tracebacks() == [ZeroDivisionError]
+        gateway.broken = False
+        await gateway.hears(0)
+        assert gateway.gone == [0]
 
 
 async def test_a_step_that_its_end_cuts_short_is_told(lines: Callable[[str], list[str]]) -> None:
