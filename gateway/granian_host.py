@@ -6,9 +6,9 @@ Granian by version.
    wrapper; so loading it is the moment to have ASGI served there instead.
 2. A termination signal cuts every WebSocket within milliseconds. The function that installs a worker's signal
    handlers is looked up just as late; ours lets the gateway drain before it passes the signal on.
-3. Granian's main process forwards only the first signal. `serve` runs one that forwards the second as well.
-
-4. What a message costs there is mostly the trips between its threads. `session/asgi_writer.py` saves some of
+3. Two servers may have one port without a word, so a worker that finds it served refuses to start.
+4. Granian's main process forwards only the first signal. `serve` runs one that forwards the second as well.
+5. What a message costs there is mostly the trips between its threads. `session/asgi_writer.py` saves some of
    them where sends keep their order, which is where one thread serves a connection: we look which of the
    worker's `serve_*` methods is used. And it needs Granian's own `send`, which begins when it is called; the
    framework's wrappers do not.
@@ -30,6 +30,7 @@ from types import FrameType, ModuleType
 from typing import Any, NoReturn, Protocol
 
 from gateway.errors import RuntimeRefused
+from gateway.listeners import another_server
 from gateway.logs import configure, log_line
 from gateway.routes.stream import NoSessionHere
 from gateway.runtime import Resolved
@@ -291,8 +292,15 @@ class SignalledDrain:
 
 
 def hosted(settings: Settings, runtime: Resolved) -> HostedApp:
-    """The gateway of `settings`, as Granian serves it, once the runtime's warnings have been told."""
+    """The gateway of `settings`, as Granian serves it, once the runtime's warnings have been told. Exits with
+    a line where another server has the worker's port.
+    """
+    other = another_server() if "granian.server.mp" in sys.modules else None
+    if other is not None and other.is_certain:
+        _exit(other.line)
     configure()
+    if other is not None:
+        logger.warning(log_line("port_shared", message=other.line))
     for warning in runtime.warnings:
         logger.warning(log_line("runtime_doubtful", mode=runtime.mode.value, message=warning))
     gateway = Gateway(settings, worker=worker_number())

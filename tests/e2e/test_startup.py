@@ -6,6 +6,7 @@ A refusal is one line a problem and a non-zero exit status: no traceback, and no
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -126,6 +127,34 @@ async def test_two_workers_both_serve_and_say_that_they_are_two(tmp_path: Path) 
         await gateway.until(
             lambda: "worker" in gateway.output().lower(), "it says that limits hold per worker"
         )
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_second_gateway_on_a_port_is_refused_and_the_first_one_serves_on(
+    tmp_path: Path, workers: int
+) -> None:
+    async with GatewayProcess(tmp_path, [REPLICA], wait_for="/healthz", workers=workers) as gateway:
+        for launch in LAUNCHES:
+            env = gateway_environment(gateway.port, [REPLICA]) | {"GRANIAN_WORKERS": str(workers)}
+            status, output = await run(gateway_command(launch), tmp_path, env)
+            assert status == 1, output
+            said = [line for line in output.splitlines() if line.startswith("gateway: ")]
+            assert 1 <= len(said) <= workers, output
+            assert str(gateway.port) in said[0], output
+            if launch != "serve":  # which finds it out before there is a worker
+                pids = "|".join(str(process.pid) for process in gateway.tree())
+                place = f"serves 127.0.0.1:{gateway.port} already"
+                assert re.fullmatch(f"gateway: process ({pids}) {place}, .* choose another port", said[0])
+            assert "Traceback" not in output
+            assert output.count("Spawning worker") <= workers, "no restart loop"
+        async with httpx.AsyncClient(trust_env=False) as http:
+            for _ in range(20):
+                assert (await http.get(f"{gateway.http}/healthz")).status_code == 200
+        # A worker of its own, made anew, finds the old one on that port.
+        gateway.send_signal(signal.SIGHUP)
+        started = "Started worker-1"
+        await gateway.until(lambda: gateway.output().count(f"{started}\n") == 2, "the worker is replaced")
+        assert gateway.returncode is None
 
 
 async def test_readiness_waits_for_a_replica_and_liveness_does_not(tmp_path: Path) -> None:
