@@ -13,6 +13,7 @@ from emulator.protocol.messages import ClientMessage, ServerMessage
 from emulator.scenario.expectations import OfReplica, OfSession
 from emulator.scenario.faults import FaultAction
 from emulator.scenario.model import Scenario
+from emulator.scenario.stage import MOST_SEGMENT_BYTES
 from emulator.scenario.text import Path
 from emulator.scenario.timeline import Action, Client, Signal
 from emulator.scenario.values import THERE, Count, did_you_mean, matching
@@ -61,11 +62,28 @@ class _Checks:
                 yield from self._trigger(entry.when, ("sessions", index, "when"))
         for pattern in self._all.replicas.each:
             yield from self._replica([pattern], ("replicas", "each", pattern))
+        yield from self._sizes()
         for index, step in enumerate(self._all.timeline):
             if step.when is not None:
                 yield from self._trigger(step.when, ("timeline", index, "when"))
             for action, key in step.named_actions():
                 yield from self._action(action, ("timeline", index, key), step.when)
+
+    def _sizes(self) -> Iterator[Broken]:
+        """Segments that nobody could hold."""
+        replicas = self._all.replicas
+        places: list[tuple[Path, list[str]]] = [(("replicas",), self._replicas[:1])]
+        places += [
+            (("replicas", "each", pattern), matching([pattern], self._replicas)[:1])
+            for pattern, own in replicas.each.items()
+            if own.chunks is not None or own.chunk_bytes is not None
+        ]
+        for here, names in places:
+            for plan in map(replicas.plan, names):
+                if plan.chunks * plan.chunk_bytes > MOST_SEGMENT_BYTES:
+                    size = f"{plan.chunks} chunks of {plan.chunk_bytes} bytes"
+                    yield here, f"makes segments of {size}; {MOST_SEGMENT_BYTES} bytes are the most"
+                    return
 
     def _action(self, action: Action, here: Path, when: When | None) -> Iterator[Broken]:
         match action:

@@ -19,11 +19,13 @@ from pydantic import (
 
 from emulator.faults.ending import NEVER_SENT
 from emulator.protocol.messages import PromptSource
-from emulator.scenario.values import URL_PATH, URL_QUERY, Duration, Headers, Name, Part, Word, but
+from emulator.scenario.values import URL_PATH, URL_QUERY, Duration, Headers, Name, Part, Subprotocol, but
 from emulator.scenario.when import AnyWhen
 
 MOST_SESSIONS = 5000
 MOST_LINES = 10_000
+MOST_REASON_BYTES = 123
+"""Of a close frame's reason."""
 
 
 class Prompt(Part):
@@ -149,6 +151,12 @@ def _sendable(code: int) -> int:
     return code
 
 
+def _fits(reason: str) -> str:
+    if len(reason.encode(errors="surrogatepass")) > MOST_REASON_BYTES:
+        raise ValueError(f"should have at most {MOST_REASON_BYTES} bytes in UTF-8")
+    return reason
+
+
 class Sessions(Part):
     """One driven session, or several that are alike."""
 
@@ -169,7 +177,7 @@ class Sessions(Part):
     """Of the upgrade, without the question mark."""
     headers: Headers = Field(default_factory=dict)
     """Of the upgrade, beside those of a WebSocket client."""
-    subprotocols: tuple[Word, ...] = ()
+    subprotocols: tuple[Subprotocol, ...] = ()
     """That it offers, best first."""
     init: dict[str, Any] | None = Field(default_factory=dict)
     """Fields of its `session_init_v2`, such as `{client_id: x}`; null sends none."""
@@ -202,7 +210,7 @@ class Sessions(Part):
     are through (and closes then)."""
     code: Annotated[StrictInt, AfterValidator(_sendable), Field(ge=1000, le=4999)] = 1000
     """Of its own close."""
-    reason: Annotated[StrictStr, Field(max_length=123)] = ""
+    reason: Annotated[StrictStr, Field(max_length=MOST_REASON_BYTES), AfterValidator(_fits)] = ""
     """Of its own close."""
 
     @model_validator(mode="after")

@@ -12,10 +12,11 @@ from emulator.protocol.script import MAX_STEPS, Generation
 from emulator.replica.scaling import ScaleToZero
 from emulator.replica.spec import names_of
 from emulator.scenario.faults import Faults
-from emulator.scenario.values import MOST, VARIABLE, Duration, Part, Pattern, Word, matching
+from emulator.scenario.values import MOST, VARIABLE, Duration, Part, Pattern, Subprotocol, matching
 
 MOST_REPLICAS = 500
 MOST_CHUNK_BYTES = 64 * 1024 * 1024
+MOST_SEGMENT_BYTES = 256 * 1024 * 1024
 MOST_VARIABLE_BYTES = 100_000
 """Linux takes a little more for one, and some megabytes for all."""
 
@@ -59,7 +60,7 @@ class _Traits(Part):
     """Segments after which the replica ends a session; left out is no end."""
     session_timeout: Annotated[Duration, Field(gt=0)] | None = None
     """Silence of the client after which the replica ends its session (120)."""
-    subprotocols: tuple[Word, ...] | None = None
+    subprotocols: tuple[Subprotocol, ...] | None = None
     """WebSocket subprotocols that it speaks, best first (none)."""
     ping_interval: Annotated[Duration, Field(gt=0)] | None = None
     """Between its own pings (20)."""

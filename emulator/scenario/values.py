@@ -182,6 +182,7 @@ _PATTERN = r"^[A-Za-z0-9_.*?\[\]!-]{1,64}$"
 _NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,39}$"
 _HEADER = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$"
 _HEADER_VALUE = r"^[\t\x20-\x7e]*$"
+_SUBPROTOCOL = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}$"
 FILE_NAME = r"^[a-z0-9][a-z0-9_.-]{0,63}$"
 LINE = r"^[^\n]*\n?$"
 URL_PATH = r"^/[\x21-\x3e\x40-\x7e]*$"
@@ -192,6 +193,7 @@ PATTERN_WORDS: Mapping[str, str] = {
     _NAME: "a name of letters, digits, - and _ that begins with a letter",
     _HEADER: "the name of a header",
     _HEADER_VALUE: "the value of a header: ASCII without line breaks",
+    _SUBPROTOCOL: "a subprotocol: letters, digits and signs, without spaces and commas",
     FILE_NAME: "a name of small letters, digits, -, _ and . that begins with a letter or a digit",
     LINE: "one line",
     URL_PATH: "a path that begins with a slash, without a query",
@@ -209,6 +211,7 @@ THERE = "there"
 Name = Annotated[StrictStr, StringConstraints(pattern=_NAME)]
 """Of a session."""
 Word = Annotated[StrictStr, StringConstraints(min_length=1, max_length=200)]
+Subprotocol = Annotated[StrictStr, StringConstraints(pattern=_SUBPROTOCOL)]
 Headers = dict[
     Annotated[StrictStr, StringConstraints(pattern=_HEADER)],
     Annotated[StrictStr, StringConstraints(pattern=_HEADER_VALUE, max_length=8000)],

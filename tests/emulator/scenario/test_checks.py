@@ -83,6 +83,16 @@ from emulator.scenario.reading import BrokenScenario, scenario_from
         ("deadline: 5s\nlasts: 6s", "lasts", "after the deadline of 5 s"),
         ("sessions: [{at: 2m}]", "sessions[0].at", "it never comes"),
         ("expect: {status: {replicas: {a: healthy}, at: 2m}}", "expect.status[0].at", "it never comes"),
+        (
+            "replicas: {chunks: 100, chunk_bytes: 3000000}",
+            "replicas",
+            "makes segments of 100 chunks of 3000000 bytes; 268435456 bytes are the most",
+        ),
+        (
+            "replicas: {chunks: 50, each: {b: {chunk_bytes: 8000000}}}",
+            "replicas.each.b",
+            "makes segments of 50 chunks of 8000000 bytes",
+        ),
         ("replicas: {count: 2, each: {c: {}}}", "replicas.each.c", "there is no replica c; there are: a, b"),
         (
             "sessions: [{name: s, count: 2}, {name: s2}]",
