@@ -1,4 +1,4 @@
-"""What the data template, the service template and the gateway's code have to agree in; as `agreements`."""
+"""What the data template, the service template and the gateway's code have to agree in."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def url(stack: Stack, gateway: Gateway) -> None:
 
 def rights(stack: Stack, gateway: Gateway) -> None:
     """The user may do what the fleet's scripts do, on the keys of any fleet of any namespace."""
-    state, pattern, channels, nothing, *granted = stack.properties("User")["AccessString"].split()
-    assert (state, channels, nothing) == ("on", "resetchannels", "-@all")
+    state, pattern, nothing, *granted = stack.properties("User")["AccessString"].split()
+    assert (state, nothing) == ("on", "-@all")
     assert sorted(granted) == sorted(f"+{command.lower()}" for command in gateway.commands)
     keys = RedisFleetConfig("streamhold").keys(FleetSpec("replicas", timedelta(seconds=10)))
     literal = pattern.removeprefix("~")

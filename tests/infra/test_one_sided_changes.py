@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import SettingsInvalid
-from tests.infra import agreements, data_agreements
+from tests.infra import data_agreements, service_agreements
 from tests.infra.deployed import (
     ALL_KINDS,
     CLOUDMAP,
@@ -30,10 +30,11 @@ Change = tuple[str, tuple[str | int, ...], Any]
 CONTAINER = ("Resources", "TaskDefinition", "Properties", "ContainerDefinitions", 0)
 TARGETS = ("Resources", "TargetGroup", "Properties")
 BALANCER = ("Resources", "LoadBalancer", "Properties", "LoadBalancerAttributes")
-CLOUD_MAP = ("Resources", "CloudMapPolicy", "Properties", "PolicyDocument", "Statement", 0)
-ECS = ("Resources", "EcsPolicy", "Properties", "PolicyDocument", "Statement", 0)
+ASKS = ("Resources", "TaskRole", "Properties", "Policies", "Fn::If")
+CLOUD_MAP = (*ASKS, 1, 0, "PolicyDocument", "Statement", 0)
+ECS = (*ASKS, 2, "Fn::If", 1, 0, "PolicyDocument", "Statement", 0)
 START = ("Resources", "ExecutionRole", "Properties", "Policies", 0, "PolicyDocument", "Statement")
-READ = ("Resources", "SecretsPolicy", "Properties", "PolicyDocument", "Statement", 0)
+READ = (*START, 3, "Fn::If", 1)
 SCALING = (
     "Resources",
     "UtilisationPolicy",
@@ -176,6 +177,8 @@ IN_THE_TEMPLATE: list[Change] = [
     ("open_files", (*CONTAINER, "Ulimits", 0, "SoftLimit"), 1024),
     ("confinement", (*CONTAINER, "User"), "0:0"),
     ("confinement", (*CONTAINER, "ReadonlyRootFilesystem"), False),
+    ("order", ("Resources", "Service", "DependsOn"), without("GatewayIngress")),
+    ("order", ("Resources", "Service", "DependsOn"), without("SessionRule")),
     ("roll_out", (*SERVICE, "DeploymentConfiguration", "MinimumHealthyPercent"), 50),
     ("roll_out", (*SERVICE, "DeploymentConfiguration", "DeploymentCircuitBreaker", "Rollback"), False),
 ]
@@ -257,21 +260,21 @@ def _id(change: Any) -> str | None:
 def test_the_service_template_alone(name: str, path: tuple[str | int, ...], value: Any) -> None:
     stack = service(changed(template_at(SERVICE_TEMPLATE), path, value), **ALL_KINDS)
     with pytest.raises((AssertionError, SettingsInvalid)):
-        getattr(agreements, name)(stack, Gateway())
+        getattr(service_agreements, name)(stack, Gateway())
 
 
 @pytest.mark.parametrize("change", [added("ecs:DescribeServices"), without("ecs:ListTasks"), ["ecs:*"]])
 def test_the_permissions_for_ecs_alone(change: Any) -> None:
     stack = service(changed(template_at(SERVICE_TEMPLATE), (*ECS, "Action"), change), **KINDS["ecs"])
     with pytest.raises(AssertionError):
-        agreements.task_role(stack, Gateway())
+        service_agreements.task_role(stack, Gateway())
 
 
 @pytest.mark.parametrize(("name", "code"), IN_THE_CODE)
 def test_the_code_alone(name: str, code: Mapping[str, Any]) -> None:
     changed_code = replace(Gateway(), **code)
     with pytest.raises(AssertionError):
-        getattr(agreements, name)(service(**ALL_KINDS), changed_code)
+        getattr(service_agreements, name)(service(**ALL_KINDS), changed_code)
 
 
 @pytest.mark.parametrize(("name", "path", "value"), IN_THE_DATA_TEMPLATE, ids=_id)
@@ -296,12 +299,12 @@ def test_the_port_of_valkey_in_the_service_template_alone(monkeypatch: pytest.Mo
 
 def test_every_agreement_is_shown_to_fail() -> None:
     shown = {name for name, *_ in IN_THE_TEMPLATE} | {name for name, _ in IN_THE_CODE}
-    assert shown == {one.__name__ for one in agreements.AGREEMENTS}
+    assert shown == {one.__name__ for one in service_agreements.AGREEMENTS}
     assert {name for name, *_ in IN_THE_DATA_TEMPLATE} == {one.__name__ for one in data_agreements.AGREEMENTS}
 
 
 def test_what_is_not_changed_passes() -> None:
-    for agreement in agreements.AGREEMENTS:
+    for agreement in service_agreements.AGREEMENTS:
         agreement(service(**ALL_KINDS), Gateway())
     assert {URL_SECRET, TOKENS_SECRET} <= set(ALL_KINDS.values())
     assert CLOUDMAP.items() <= ALL_KINDS.items()

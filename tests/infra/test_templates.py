@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.infra import data_agreements
-from tests.infra.agreements import AGREEMENTS, Agreement
+from tests.infra import data_agreements, service_agreements
 from tests.infra.deployed import (
     ADMIN_SECRET,
     ALL_KINDS,
@@ -25,6 +24,7 @@ from tests.infra.deployed import (
     service,
     settings,
 )
+from tests.infra.service_agreements import AGREEMENTS, Agreement
 from tests.support.processes import BIN
 from tests.support.redis_server import RedisServer
 
@@ -50,6 +50,18 @@ def test_they_agree_with_every_secret_and_option(agreement: Agreement) -> None:
         "TrustedProxyCidrs": "10.0.0.0/24,10.0.1.0/24",
     }
     agreement(service(**ALL_KINDS, **options), Gateway())
+
+
+def test_a_key_of_their_own_for_secrets_may_be_used_through_secrets_manager_alone() -> None:
+    key = "arn:aws:kms:eu-central-1:123456789012:key/0"
+    stack = service(**ALL_KINDS, SecretsKeyArn=key)
+    service_agreements.execution_role(stack, Gateway())
+    (policy,) = stack.properties("ExecutionRole")["Policies"]
+    *_, decrypt = policy["PolicyDocument"]["Statement"]
+    assert (decrypt["Action"], decrypt["Resource"]) == ("kms:Decrypt", key)
+    assert decrypt["Condition"]["StringEquals"] == {
+        "kms:ViaService": "secretsmanager.eu-central-1.amazonaws.com"
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -82,7 +94,7 @@ def test_session_paths_are_the_same_for_the_load_balancer_and_the_gateway() -> N
 def test_without_options_there_is_nothing_of_them() -> None:
     stack = service(**CLOUDMAP)
     assert container(stack)["Secrets"] == []
-    assert not {"HttpsListener", "OperatorRule", "RedisIngress", "SecretsPolicy"} & set(stack.resources)
+    assert not {"HttpsListener", "OperatorRule", "RedisIngress"} & set(stack.resources)
     assert "DesiredCount" not in stack.properties("Service")
     assert not [name for name in environment(stack) if name.startswith("GATEWAY_FLEET__")]
 

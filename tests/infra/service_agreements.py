@@ -114,11 +114,12 @@ def paths(stack: Stack, gateway: Gateway) -> None:
 def task_role(stack: Stack, gateway: Gateway) -> None:
     """The gateway may make the calls that it makes, on what it is set to look at, and no other."""
     discovery = settings(stack, gateway).discovery
-    granted = [policy for policy in stack.of_type("AWS::IAM::Policy").values() if _of(policy, "TaskRole")]
-    statements = [one for policy in granted for one in policy["PolicyDocument"]["Statement"]]
+    role = stack.properties("TaskRole")
+    statements = [one for policy in role.get("Policies", []) for one in policy["PolicyDocument"]["Statement"]]
     wanted = gateway.actions.get(discovery.kind)
-    assert "Policies" not in stack.properties("TaskRole")
-    assert "ManagedPolicyArns" not in stack.properties("TaskRole")
+    assert "ManagedPolicyArns" not in role
+    # Inline, so that no task starts before it has them.
+    assert not {*stack.of_type("AWS::IAM::Policy"), *stack.of_type("AWS::IAM::ManagedPolicy")}
     if wanted is None:
         assert statements == []
         return
@@ -141,20 +142,16 @@ def execution_role(stack: Stack, gateway: Gateway) -> None:
     role = stack.properties("ExecutionRole")
     assert "ManagedPolicyArns" not in role
     (own,) = role["Policies"]
-    logs, login, pull = own["PolicyDocument"]["Statement"]
+    logs, login, pull, *more = own["PolicyDocument"]["Statement"]
     assert logs["Action"] == ["logs:CreateLogStream", "logs:PutLogEvents"]
     assert logs["Resource"] == {"Fn::GetAtt": ["LogGroup", "Arn"]}
     assert (login["Action"], login["Resource"]) == ("ecr:GetAuthorizationToken", "*")
     assert all(action.startswith("ecr:") for action in pull["Action"])
     assert pull["Resource"].startswith("arn:aws:ecr:eu-central-1:123456789012:repository/")
-    read = [
-        arn
-        for policy in stack.of_type("AWS::IAM::Policy").values()
-        if _of(policy, "ExecutionRole")
-        for statement in policy["PolicyDocument"]["Statement"]
-        if statement["Action"] == "secretsmanager:GetSecretValue"
-        for arn in statement["Resource"]
-    ]
+    key = stack.parameters["SecretsKeyArn"]
+    assert {one["Action"] for one in more} <= {"secretsmanager:GetSecretValue", "kms:Decrypt"}
+    assert [one["Resource"] for one in more if one["Action"] == "kms:Decrypt"] == ([key] if key else [])
+    read = [arn for one in more if one["Action"] != "kms:Decrypt" for arn in one["Resource"]]
     assert sorted(read) == sorted(one["ValueFrom"] for one in container(stack)["Secrets"])
     log = container(stack)["LogConfiguration"]
     assert (log["LogDriver"], log["Options"]["awslogs-group"]) == ("awslogs", {"Ref": "LogGroup"})
@@ -249,6 +246,11 @@ def roll_out(stack: Stack, gateway: Gateway) -> None:
     assert about["AvailabilityZoneRebalancing"] == "DISABLED"
 
 
+def order(stack: Stack, gateway: Gateway) -> None:
+    """No task starts before it can be reached."""
+    assert set(stack.resources["Service"]["DependsOn"]) >= {"SessionRule", "GatewayIngress"}
+
+
 AGREEMENTS: tuple[Agreement, ...] = (
     ports,
     own_readiness,
@@ -269,6 +271,7 @@ AGREEMENTS: tuple[Agreement, ...] = (
     open_files,
     confinement,
     roll_out,
+    order,
 )
 
 
@@ -282,10 +285,6 @@ def _live_url(stack: Stack) -> Any:
 
 def _target_attribute(stack: Stack, key: str) -> str:
     return str(at(stack.properties("TargetGroup")["TargetGroupAttributes"], key)["Value"])
-
-
-def _of(policy: dict[str, Any], role: str) -> bool:
-    return {"Ref": role} in policy["Roles"]
 
 
 def _is_emitted(stack: Stack, gateway: Gateway, metric: dict[str, Any]) -> None:
