@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -29,6 +30,10 @@ STARTING_STATUSES = (502, 503, 504)
 """What stands before a replica that is not there yet answers so."""
 WAKE_PAUSE_SECONDS = 1.0
 """Between two tries to reach one that wakes."""
+TOLD_AGAIN_SECONDS = 20.0
+"""Between two words to a client that waits for that. What stands before a gateway ends connections on which
+nothing is said for long; a minute is usual.
+"""
 
 
 class Evidence(Protocol):
@@ -103,8 +108,8 @@ class Opener:
 
         Where every healthy replica is full, this waits in the queue if the client can be told so
         (`on_position`). Where only one that sleeps has room it is woken, unless `wake` is false; the client
-        is told that it is next. Cancel-safe: no lease, no place in the queue and no connection is left
-        behind.
+        is told that it is next, now and then again. Cancel-safe: no lease, no place in the queue and no
+        connection is left behind.
         """
         answered: Refused | None = None
         placed: Placed = NoneHealthy()
@@ -115,7 +120,7 @@ class Opener:
             if not isinstance(placed, Lease):
                 break
             wanted.tried.add(placed.url)
-            match await self._connect(placed, wanted):
+            match await self._connect(placed, wanted, on_position):
                 case Upstream() as upstream:
                     placed.opened()
                     return Opened(placed, upstream)
@@ -135,20 +140,20 @@ class Opener:
             placed = await self.admission.wait(
                 wanted.tried, key=wanted.key, on_position=on_position, turn=wanted.turn
             )
-        if isinstance(placed, Lease) and placed.replica.sleeping:
-            if not wake:
-                placed.release()
-                return Asleep()
-            if on_position is not None:
-                on_position(0, 1)
+        if isinstance(placed, Lease) and placed.replica.sleeping and not wake:
+            placed.release()
+            return Asleep()
         return placed
 
-    async def _connect(self, lease: Lease, wanted: Wanted) -> Upstream | Refused | Unreachable:
+    async def _connect(
+        self, lease: Lease, wanted: Wanted, on_position: OnPosition | None
+    ) -> Upstream | Refused | Unreachable:
         outcome: Upstream | Refused | Unreachable | None = None
         slept = lease.replica.sleeping
         try:
             if slept:
-                outcome = await self._wake(lease, wanted)
+                with _told_again(on_position):
+                    outcome = await self._wake(lease, wanted)
             else:
                 outcome = await self._try(lease, wanted, self.connect_timeout_seconds)
         finally:
@@ -204,3 +209,25 @@ class Opener:
     def _tell(lease: Lease, request_id: str, reason: str) -> None:
         line = log_line("connect_failed", replica=lease.replica.name, request_id=request_id, reason=reason)
         logger.warning(line)
+
+
+@contextmanager
+def _told_again(on_position: OnPosition | None) -> Iterator[None]:
+    """Inside, a client that can be told hears at once that it is next, and then every so often."""
+    if on_position is None:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    again: asyncio.TimerHandle
+
+    def tell_again(told: OnPosition) -> None:
+        nonlocal again
+        told(0, 1)
+        again = loop.call_later(TOLD_AGAIN_SECONDS, tell_again, told)
+
+    on_position(0, 1)
+    again = loop.call_later(TOLD_AGAIN_SECONDS, tell_again, on_position)
+    try:
+        yield
+    finally:
+        again.cancel()

@@ -26,6 +26,7 @@ from tests.gateway.session.test_opening import (
     status,
     wanted,
 )
+from tests.support.waiting import eventually
 
 __all__ = ["scripted"]
 
@@ -65,6 +66,24 @@ async def test_a_sleeping_replica_is_given_its_own_time(
     assert positions == [(0, 1)], "whoever waits for that knows it"
     assert (evidence.awake, evidence.reports) == ([COLD.url], [])
     assert len(lines("replica_wanted")) == 1
+
+
+async def test_whoever_waits_for_long_is_told_so_again_and_again(
+    scripted: type[Connect], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "TOLD_AGAIN_SECONDS", 0.01)
+    registry, positions = registry_of(COLD), Positions()
+    connect = scripted(registry)
+    connect.hangs_at = 1
+    waking = asyncio.create_task(patient(registry, Evidence()).open(wanted(), on_position=positions.told))
+    await eventually(lambda: len(positions) >= 3, "it is told again")
+    assert set(positions) == {(0, 1)}
+    waking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waking
+    told = len(positions)
+    await asyncio.sleep(0.05)
+    assert len(positions) == told, "nobody is told who does not wait"
 
 
 @pytest.mark.parametrize("nothing_there", [REFUSED, status(502), status(503), status(504)])
