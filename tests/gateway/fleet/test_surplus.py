@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import inf
-from random import Random
 
 import pytest
 from hypothesis import given
@@ -67,18 +66,3 @@ def test_nobody_goes_below_the_mean_and_no_more_go_than_excess_says(
     count = surplus(seen, "m0", tolerance, load=loads[0], on_their_way=on_their_way)
     assert 0 <= count <= seen.excess("m0", tolerance, seconds(0))
     assert count == 0 or loads[0] - count >= (sum(loads) + on_their_way) / len(loads)
-
-
-@given(st.lists(st.integers(0, 50), min_size=2, max_size=6), st.randoms(use_true_random=False))
-def test_sessions_that_arrive_anywhere_come_to_rest(loads: list[int], random: Random) -> None:
-    """By views that are always new; with old ones the shedding's own simulation plays."""
-    for _ in range(1000):
-        ids = [f"m{number}" for number in range(len(loads))]
-        over = [surplus(of(*loads), each, 0.0, load=loads[at], on_their_way=0) for at, each in enumerate(ids)]
-        if not any(over):
-            break
-        for at, count in enumerate(over):
-            loads[at] -= count
-        for _ in range(sum(over)):
-            loads[random.randrange(len(loads))] += 1
-    assert max(loads) < sum(loads) / len(loads) + 1
