@@ -36,6 +36,7 @@ from emulator.wording import choices_of
 from gateway.settings import Settings
 from scripts.infra_calls import infra_calls
 from scripts.scenario_keys import scenario_keys
+from scripts.stack_reference import numbers_table, parameters_table
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -146,6 +147,9 @@ PIECES: dict[str, tuple[str, Callable[[], str]]] = {
     "events": ("control.md", events_table),
     "routes": ("control.md", routes_table),
     "calls of infra": ("infra.md", infra_calls),
+    "numbers of service": ("aws.md", numbers_table),
+    "parameters of service": ("aws.md", partial(parameters_table, "service")),
+    "parameters of data": ("aws.md", partial(parameters_table, "data")),
     "farm options": ("pytest.md", farm_options_table),
     "layers": ("architecture.md", layers_text),
     "modules of gateway": ("architecture.md", partial(modules_table, "gateway")),

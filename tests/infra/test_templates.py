@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
+from scripts.reference import DOCS
 from tests.infra import data_agreements, service_agreements
 from tests.infra.deployed import (
     ADMIN_SECRET,
@@ -162,3 +165,23 @@ def test_valkey_takes_the_rights_of_the_data_template(tmp_path: Path) -> None:
         assert server.say("ACL", "DRYRUN", "streamhold", "FLUSHALL") != "+OK"
     finally:
         server.kill()
+
+
+def test_the_page_shows_parameters_that_are_enough() -> None:
+    (example,) = re.findall(r"^```yaml\n(.*?)^```", (DOCS / "aws.md").read_text(), re.DOTALL | re.MULTILINE)
+    given = {
+        name: ",".join(value) if isinstance(value, list) else value
+        for name, value in yaml.safe_load(example).items()
+    }
+    stack = service(**given)
+    assert stack.refused() == []
+    assert settings(stack).discovery.kind == given["DiscoveryKind"]
+
+
+def test_the_page_names_every_alarm_and_every_action() -> None:
+    page = (DOCS / "aws.md").read_text()
+    for stack in (service(**CLOUDMAP), data()):
+        for name in stack.of_type("AWS::CloudWatch::Alarm"):
+            assert f"| `{name}`" in page, name
+    for actions in Gateway().actions.values():
+        assert all(f"`{action}`" in page for action in actions)
