@@ -66,5 +66,5 @@ def summary(results: Sequence[Result], seconds: float) -> str:
     counts = Counter(result.verdict for result in results)
     parts = [f"{counts['passed']} passed"]
     parts += [f"{counts['failed']} failed"] if counts["failed"] else []
-    parts += [f"{counts['cannot']} not played, as the gateway cannot"] if counts["cannot"] else []
+    parts += [f"{counts['cannot']} not judged, as the gateway cannot"] if counts["cannot"] else []
     return f"{counted(len(results), 'scenario')}: {', '.join(parts)} ({seconds:.0f} s)"

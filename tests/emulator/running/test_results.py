@@ -66,7 +66,7 @@ def test_a_long_account_loses_its_middle() -> None:
 def test_the_summary_counts_verdicts() -> None:
     results = [result("passed"), result("failed", "x"), result("cannot", "x")]
     assert summary(results, 12.3) == (
-        "3 scenarios: 1 passed, 1 failed, 1 not played, as the gateway cannot (12 s)"
+        "3 scenarios: 1 passed, 1 failed, 1 not judged, as the gateway cannot (12 s)"
     )
     assert summary(results[:1], 1) == "1 scenario: 1 passed (1 s)"
 
