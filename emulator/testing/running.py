@@ -177,6 +177,7 @@ def _made(wanted: Wanted) -> Farm:
         segment_seconds=wanted.segment_seconds,
         faults=wanted.standing(),
         isolate=wanted.isolate,
+        scale_to_zero=wanted.scale_to_zero,
         media=wanted.media,
         subprotocols=wanted.subprotocols,
         ping_interval_seconds=wanted.ping_interval_seconds,

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from emulator.faults import BadFault, Fault, Flaky, fault_from
+from emulator.replica.scaling import ScaleToZero
 from emulator.replica.spec import names_of, unknown_among
 
 Isolation = Literal["none", "process"]
@@ -37,6 +38,8 @@ class Wanted:
     """Names of replicas that break about half of their sessions."""
     faults: Mapping[str, Any] = field(default_factory=dict)
     """What stands from the start, by replica: `{"a": {"stall": {"seconds": 2}}}`, or faults as values."""
+    scale_to_zero: Mapping[str, ScaleToZero] = field(default_factory=dict)
+    """Those that sleep while nobody uses them: `{"a": {"idle_seconds": 60, "wake_seconds": 5}}`."""
     isolate: Isolation = "none"
     """`process`: each replica is a process of its own, so that kill and pause are real signals."""
     media: Media = "filler"
@@ -51,7 +54,7 @@ class Wanted:
     def __post_init__(self) -> None:
         if not self.names or len(set(self.names)) != len(self.names):
             raise BadMark(f"replicas: one at least, and no name twice, not {self.replicas!r}")
-        if unknown := unknown_among([*self.flaky, *self.faults], self.names):
+        if unknown := unknown_among([*self.flaky, *self.faults, *self.scale_to_zero], self.names):
             raise BadMark(f"there is no replica {unknown[0]!r}; there are: {', '.join(self.names)}")
         self.standing()
 
@@ -71,6 +74,13 @@ class Wanted:
         }
 
 
+class _Sleep(msgspec.Struct, forbid_unknown_fields=True):
+    """A `ScaleToZero` as it is written."""
+
+    idle_seconds: Annotated[float, msgspec.Meta(ge=0)] = ScaleToZero().idle_seconds
+    wake_seconds: Annotated[float, msgspec.Meta(ge=0)] = ScaleToZero().wake_seconds
+
+
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 _TYPES: Mapping[str, Any] = {
@@ -79,6 +89,7 @@ _TYPES: Mapping[str, Any] = {
     "seed": int,
     "segment_seconds": Seconds,
     "flaky": list[str],
+    "scale_to_zero": dict[str, _Sleep],
     "isolate": Isolation,
     "media": Media,
     "subprotocols": list[str],
@@ -106,7 +117,14 @@ def wanted_from(
 def _checked(name: str, value: Any) -> Any:
     """The keyword's value, of the type that it has to have. Raises BadMark."""
     try:
-        return value if name == "faults" else msgspec.convert(value, _TYPES[name])
+        if name == "faults":
+            return value
+        converted = msgspec.convert(value, _TYPES[name])
+        if name == "scale_to_zero":
+            return {
+                who: ScaleToZero(sleep.idle_seconds, sleep.wake_seconds) for who, sleep in converted.items()
+            }
+        return converted
     except msgspec.ValidationError as error:
         raise BadMark(f"{name}: {str(error).replace('`', '')}, not {value!r}") from error
 

@@ -100,6 +100,11 @@ class TestMarked:
     def test_a_fault_as_a_value(self, farm):
         assert (farm.seed, farm.replica("a").faults["latency"]["seconds"]) == (8, 0.5)
 
+@pytest.mark.farm(scale_to_zero={"a": {"wake_seconds": 0}})
+def test_one_that_sleeps(replica):
+    scaling = replica.status().scale_to_zero
+    assert (scaling.power, scaling.wakes, scaling.idle_seconds) == ("asleep", 0, 60)
+
 @pytest.mark.farm(segment_seconds=0.2)
 def test_one_replica(replica):
     assert replica.url == replica.farm.urls()["a"]
@@ -112,7 +117,7 @@ def test_one_replica(replica):
     assert replica.sessions() == []
     assert replica.wait_for("fault_armed").seq in [event.seq for event in replica.events().events]
 """)  # fmt: skip
-    assert (ran.status, passed(ran.said)) == (0, 3), ran.said
+    assert (ran.status, passed(ran.said)) == (0, 4), ran.said
 
 
 @pytest.mark.parametrize(
@@ -124,6 +129,9 @@ def test_one_replica(replica):
         ("replicas=['a', 'a']", "no name twice"),
         ("replicas=2, flaky=['c']", "there is no replica 'c'; there are: a, b"),
         ("flaky='b'", "flaky: Expected array, got str, not 'b'"),
+        ("scale_to_zero={'z': {}}", "there is no replica 'z'; there are: a"),
+        ("scale_to_zero={'a': {'idle': 1}}", "scale_to_zero: Object contains unknown field idle"),
+        ("scale_to_zero={'a': {'idle_seconds': -1}}", "scale_to_zero: Expected float >= 0.0"),
         ("isolate='yes'", "isolate: Invalid enum value 'yes'"),
         ("seed='x'", "seed: Expected int, got str, not 'x'"),
         ("segment_seconds=-1", "segment_seconds: Expected float >= 0"),
