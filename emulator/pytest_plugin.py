@@ -150,7 +150,9 @@ def _wanted(request: pytest.FixtureRequest) -> Wanted:
 
 
 def _fail_without_the_extra(fixture: str, error: ImportError) -> NoReturn:
-    text = f"the fixture `{fixture}` needs the extra: pip install 'streamhold[emulator]' ({error})"
+    text = (
+        f"the fixture `{fixture}` needs the extra: pip install 'PATH[emulator]', PATH being a clone ({error})"
+    )
     pytest.fail(text, pytrace=False)
 
 

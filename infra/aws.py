@@ -91,7 +91,7 @@ class Aws:
         try:
             import boto3
         except ImportError:
-            raise InfraError("boto3 is not installed: pip install 'streamhold[aws]'") from None
+            raise InfraError("boto3 is not installed: pip install '.[aws]' in a clone") from None
         from botocore.exceptions import BotoCoreError
 
         self._place = place

@@ -8,10 +8,12 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
+from websockets.exceptions import ConnectionClosed
 
 from emulator.cli.serve import DEFAULT_PORT
 from emulator.faults import CATALOGUE, fault_from
@@ -19,9 +21,12 @@ from emulator.replica.spec import ReplicaSpec
 from gateway import errors
 from gateway.settings import load
 from scripts.reference import DOCS, PIECES, placed
+from tests.emulator.sessions import session
+from tests.support.curl import HERE, curl
 from tests.support.emulator_process import EmulatorProcess
 from tests.support.gateway_process import GatewayProcess
 from tests.support.processes import BIN, ROOT, RunningProcess, clean_environment
+from tests.support.waiting import eventually
 
 README = (ROOT / "README.md").read_text()
 SESSIONS = (DOCS / "sessions.md").read_text()
@@ -178,15 +183,98 @@ async def test_the_client_in_the_readme_gets_its_segment(tmp_path: Path) -> None
     async with EmulatorProcess(tmp_path, "--segment-seconds", "0.1") as emulator:
         async with GatewayProcess(tmp_path, emulator.settings()) as gateway:
             (tmp_path / "client.py").write_text(example.replace(url, gateway.ws))
-            command = [str(BIN / "python"), "client.py"]
-            env = {"NO_PROXY": "127.0.0.1"}
-            async with RunningProcess(command, log=tmp_path / "client.log", env=env, cwd=tmp_path) as client:
-                assert await client.wait() == 0, client.output()
-                said = client.output().splitlines()
+            said = (await _client_said(tmp_path)).splitlines()
             await gateway.until_no_sessions()
+            for name in emulator.urls:
+                await emulator.kill(name)
+            lost = await _client_said(tmp_path)
+        nobody = await _client_said(tmp_path)
+    assert re.search(r"^the session has ended: received 1013 .* no_healthy_replica", lost, re.MULTILINE), lost
+    assert nobody.startswith("no session to be had: "), nobody
     types = [json.loads(line)["type"] for line in said if line.startswith("{")]
     assert types[-1] == "ltx2_segment_complete"
     assert any(line.endswith(" bytes of media") for line in said)
+
+
+async def _client_said(folder: Path) -> str:
+    """What the client of the README prints; it ends without a traceback, whatever happens to it."""
+    command = [str(BIN / "python"), "client.py"]
+    env = {"NO_PROXY": "127.0.0.1"}
+    async with RunningProcess(command, log=folder / "client.log", env=env, cwd=folder) as client:
+        assert await client.wait() == 0, client.output()
+        assert "Traceback" not in client.output(), client.output()
+        return client.output()
+
+
+@pytest.mark.e2e
+async def test_breaking_a_replica_works_from_top_to_bottom(tmp_path: Path) -> None:
+    section = README.partition("## Break a replica on purpose")[2].partition("\n## ")[0]
+    shown: list[str] = []
+    async with EmulatorProcess(tmp_path, "--segment-seconds", "0.05", "--flaky", "b") as emulator:
+        async with GatewayProcess(tmp_path, emulator.settings()) as gateway:
+            for command in blocks(section, "bash")[0].splitlines():
+                words = shlex.split(command, comments=True)
+                match words:
+                    case []:
+                        continue
+                    case ["curl", *_]:
+                        await curl(command, emulator.control)
+                    case ["python", "-m", "gateway", "status", "--url", "http://127.0.0.1:8000"]:
+                        await eventually(lambda: _is_unhealthy(gateway.http, "a"), "the gateway has seen it")
+                        continue
+                    case _:
+                        raise AssertionError(f"nobody knows how to follow {command}")
+                path = words[-1] if words[-2] != "-d" else words[-3]
+                shown.append(await _shown_by(emulator, path.removeprefix(HERE)))
+    assert shown == [
+        "a is killed",
+        "a is running",
+        "c is paused",
+        "c is running",
+        "abort strikes",
+        "gpu_error strikes",
+        "all as new",
+        "flaky stands",
+    ]
+
+
+def _is_unhealthy(url: str, name: str) -> bool:
+    command = [str(BIN / "python"), "-m", "gateway", "status", "--url", url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    return any(row.split()[0] == name and "unhealthy" in row for row in done.stdout.splitlines()[2:])
+
+
+async def _shown_by(emulator: EmulatorProcess, path: str) -> str:
+    """What people see after the command with this path, with the faults that stand by then."""
+    async with emulator.api() as api:
+        match path.split("/")[1:]:
+            case ["replicas", name, "faults", "flaky"]:
+                return f"{next(iter((await api.replica(name)).faults))} stands"
+            case ["replicas", name, "faults", fault]:
+                before = await api.last_event()
+                for _ in range(60):
+                    async with session((await api.replica(name)).ws_url) as client:
+                        await client.open()
+                        await client.send({"type": "segment_prompt_source", "prompt": "a pier"})
+                        with suppress(ConnectionClosed):
+                            seen = await client.receive_until_any("ltx2_segment_complete", "error")
+                            assert seen.messages[-1].get("code") in (None, "worker_failed")
+                    struck = (await api.events(before, replica=name, kinds=["fault_struck"])).events
+                    if any(event.detail["fault"] == fault for event in struck):
+                        return f"{fault} strikes"
+                return f"{fault} strikes nobody"
+            case ["replicas", name, _]:
+                return f"{name} is {(await api.replica(name)).state}"
+            case _:
+                seen_now = await api.replicas()
+                assert all(one.state == "running" and not one.faults for one in seen_now)
+                return "all as new"
+
+
+def test_nobody_is_sent_to_an_index_for_this_package() -> None:
+    sources = [path for folder in ("gateway", "emulator", "infra") for path in (ROOT / folder).rglob("*.py")]
+    for path in [*PAGES, *sources]:
+        assert not re.search(r"pip install (?:-\S+ )*['\"]?streamhold", path.read_text()), path
 
 
 def test_every_fault_in_an_example_exists() -> None:

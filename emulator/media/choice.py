@@ -9,7 +9,7 @@ from emulator.media.segment import MediaKind
 MediaChoice = Literal["auto", "filler", "mp4"]
 """`auto` is real video where it can be made."""
 
-HOW = "install it with `pip install 'streamhold[emulator,media]'`, or take filler"
+HOW = "install it with `pip install '.[emulator,media]'` in a clone, or take filler"
 
 
 class NoVideo(ValueError):

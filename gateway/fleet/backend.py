@@ -52,7 +52,7 @@ def _client(url: str | None, *, cluster: bool) -> RedisClient:
     try:
         from gateway.fleet.redis_store import open_client
     except ImportError:
-        missing = "redis needs a library that is not installed: pip install 'streamhold[fleet]'"
+        missing = "redis needs a library that is not installed: pip install '.[fleet]' in a clone"
         raise FleetRefused(missing) from None
     if url is None:
         raise FleetRefused("the redis backend needs a url")

@@ -151,8 +151,17 @@ def _unknown(name: str, path: Path, model: type[BaseModel], *, guess: bool) -> s
         if get_origin(holder) in (tuple, dict):
             whole = PREFIX + "__".join(str(part) for part in path[:length]).upper()
             return f"is not a setting: set {whole} as a whole, as JSON"
-    known = (PREFIX + "__".join(setting).upper() for setting in _settings(model))
-    return f"is not a setting{did_you_mean(name, known) if guess else ''}"
+    return f"is not a setting{_guess(name, str(path[-1]), model) if guess else ''}"
+
+
+def _guess(name: str, last: str, model: type[BaseModel]) -> str:
+    """The nearest variable. What all have in common makes none of them near, nor does the section alone."""
+    known = [
+        "__".join(setting).upper()
+        for setting in _settings(model)
+        if setting[-1].startswith(f"{last}_") or did_you_mean(last, setting[-1:])
+    ]
+    return did_you_mean(name.removeprefix(PREFIX), known).replace("mean ", f"mean {PREFIX}")
 
 
 def _settings(model: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

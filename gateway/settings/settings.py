@@ -243,7 +243,7 @@ def _fleet_rules(fleet: FleetSettings, failed: Collection[Path]) -> Iterator[Bro
     url: Path = ("fleet", "url")
     if fleet.backend == "redis" and not _failed(backend, failed):
         if find_spec("redis") is None:
-            yield backend, "redis needs a library that is not installed: pip install 'streamhold[fleet]'"
+            yield backend, "redis needs a library that is not installed: pip install '.[fleet]' in a clone"
         if fleet.url is None and not _failed(url, failed):
             yield url, "is missing: fleet.backend redis needs the server's address, as in redis://HOST:6379/0"
     every: Path = ("fleet", "every_seconds")
@@ -298,7 +298,7 @@ def _discovery_rules(
 def _aws_rules(discovery: DiscoverySettings, failed: Collection[Path]) -> Iterator[Broken]:
     kind: Path = ("discovery", "kind")
     if find_spec("boto3") is None:
-        needs = "needs a library that is not installed: pip install 'streamhold[aws]'"
+        needs = "needs a library that is not installed: pip install '.[aws]' in a clone"
         yield kind, f"{discovery.kind} {needs}"
     needed = ("namespace", "service") if discovery.kind == "cloudmap" else ("service",)
     for field in needed:

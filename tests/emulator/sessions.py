@@ -49,8 +49,12 @@ class Client:
 
     async def receive_until(self, kind: str) -> Finished:
         """Everything up to the first message of this type."""
+        return await self.receive_until_any(kind)
+
+    async def receive_until_any(self, *kinds: str) -> Finished:
+        """Everything up to the first message of one of these types."""
         seen = Finished()
-        while not seen.messages or seen.messages[-1]["type"] != kind:
+        while not seen.messages or seen.messages[-1]["type"] not in kinds:
             received = await self.receive()
             if isinstance(received, bytes):
                 seen.media.append(received)

@@ -153,4 +153,4 @@ def test_somebody_else_at_the_endpoint(infra: Infra) -> None:
 def test_without_boto3(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "boto3", None)
     assert main(["status", "--region", "eu-central-1"]) == 1
-    assert "pip install 'streamhold[aws]'" in capsys.readouterr().err
+    assert "pip install '.[aws]' in a clone" in capsys.readouterr().err

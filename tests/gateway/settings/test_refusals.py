@@ -377,14 +377,14 @@ def test_asking_aws_needs_its_library(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("gateway.settings.settings.find_spec", lambda name: None)
     [problem] = problems(tmp_path, CLOUDMAP)
     assert (problem.key, problem.source) == ("discovery.kind", "gateway.yaml:1")
-    assert "pip install 'streamhold[aws]'" in problem.message
+    assert "pip install '.[aws]' in a clone" in problem.message
 
 
 def test_a_redis_fleet_needs_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.settings.settings.find_spec", lambda name: None)
     [problem] = problems(tmp_path, GOOD + "fleet: {backend: redis, url: 'redis://a'}\n")
     assert (problem.key, problem.source) == ("fleet.backend", "gateway.yaml:2")
-    assert "pip install 'streamhold[fleet]'" in problem.message
+    assert "pip install '.[fleet]' in a clone" in problem.message
 
 
 @pytest.mark.parametrize("url", ["http://:hush@a", "redis://:hush@a/x", "redis://:hush@a:0", "hush"])
@@ -409,6 +409,8 @@ def test_a_variable_that_cannot_be_used_is_named(tmp_path: Path, text: str) -> N
         ("GATEWAY_ROUTR__PORT", "did you mean GATEWAY_ROUTER__PORT?"),
         ("GATEWAY_ROUTER__PROT", "did you mean GATEWAY_ROUTER__PORT?"),
         ("GATEWAY_router__port", "did you mean GATEWAY_ROUTER__PORT?"),
+        ("GATEWAY_HEALTH_CHECK__PATH", "did you mean GATEWAY_ROUTER__HEALTH_CHECK__PATH?"),
+        ("GATEWAY_FLEET__TTL", "did you mean GATEWAY_FLEET__TTL_SECONDS?"),
         ("GATEWAY_HEALTH_CHECK__INTERVAL_SECONDS", "is not a setting"),
         ("GATEWAY___PORT", "is not a setting"),
         ("GATEWAY_ROUTER__", "is not a setting"),
