@@ -18,6 +18,8 @@ from infra.work import Part, Work, refuse_incomplete
 PLANNED = "streamhold-plan-"
 """What the names of a plan's change sets begin with."""
 DELETED = frozenset({"DELETE_COMPLETE", "DELETE_FAILED"})
+IN_ANOTHER_STATE = "can not be updated"
+"""AWS's words where a stack is no longer in the state that was seen."""
 CHANGED_MEANWHILE = frozenset({"AlreadyExistsException", "OperationInProgressException"})
 
 
@@ -41,7 +43,7 @@ def _deploy(work: Work, part: Part, data: Stack | None) -> Stack:
         try:
             done = _step(work, part, stack, data)
         except Refused as refused:
-            if refused.code not in CHANGED_MEANWHILE:
+            if refused.code not in CHANGED_MEANWHILE and IN_ANOTHER_STATE not in refused.lines[0]:
                 raise
             name = work.stack_name(part)
             work.watch.telling.line(f"{name}: is being made or changed already; looking again")

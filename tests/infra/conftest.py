@@ -107,6 +107,8 @@ class QuickClock:
 
     def __init__(self) -> None:
         self.slept = 0.0
+        self.meanwhile: Callable[[], None] = lambda: None
+        """What happens in each sleep."""
 
     def now(self) -> datetime:
         return datetime(2026, 3, 1, 12, tzinfo=UTC) + timedelta(seconds=self.slept)
@@ -116,6 +118,7 @@ class QuickClock:
 
     def sleep(self, seconds: float) -> None:
         self.slept += seconds
+        self.meanwhile()
 
 
 @pytest.fixture

@@ -230,6 +230,32 @@ def test_a_creation_whose_answer_is_lost_is_found_again(
     assert tokens[0] == tokens[1]
 
 
+def test_a_stack_that_somebody_else_begins_to_change_is_awaited(
+    aws: FakeAws, stacks: FakeStacks, infra: Infra
+) -> None:
+    assert infra(aws.url, "deploy", *GIVEN).status == 0
+    stacks.updating[SERVICE] = None
+    update = aws.operations["UpdateStack"]
+    data = stacks.found(DATA)
+    assert data is not None
+    begun: list[str] = []
+
+    def somebody_was_faster(asked: Mapping[str, Any]) -> Answer:
+        if asked["StackName"] != DATA or begun:
+            return update(asked)
+        begun.append(DATA)
+        stacks.happens(data, [f"{DATA} UPDATE_IN_PROGRESS User Initiated"])
+        data.acts = [Act("UPDATE_IN_PROGRESS")] * 2 + [Act("UPDATE_COMPLETE")]
+        told = f"Stack:{data.id} is in UPDATE_IN_PROGRESS state and can not be updated."
+        return Failure("ValidationError", message=told)
+
+    aws.operations["UpdateStack"] = somebody_was_faster
+    ended = infra(aws.url, "deploy")
+    assert ended.status == 0, ended.err
+    assert f"{DATA}: is being made or changed already; looking again" in ended.out
+    assert f"{DATA}: nothing to change" in ended.out
+
+
 # -- plan
 
 

@@ -1,4 +1,4 @@
-"""plan, deploy and destroy against moto over real HTTP. moto does everything at once and tells nothing of
+"""All commands against moto over real HTTP. moto does everything at once and tells nothing of
 single resources: what takes time or goes wrong is in test_on_a_fake.py.
 """
 
@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+from moto.moto_api import state_manager
 
-from tests.infra.conftest import GIVEN, REGION, Infra
+from tests.infra.conftest import GIVEN, REGION, Infra, QuickClock
 from tests.support.processes import ROOT
 
 
@@ -163,18 +165,78 @@ def test_names_keep_fleets_apart(moto: str, infra: Infra) -> None:
     assert sorted(stacks(moto)) == ["green-data", "green-service"]
 
 
+class ServiceInMoto:
+    """What ECS does of itself and moto does not: it runs the service's tasks, and registers them."""
+
+    def __init__(self, url: str, subnet: str) -> None:
+        self._ecs: Any = boto3.client("ecs", region_name=REGION, endpoint_url=url)
+        self._balancer: Any = boto3.client("elbv2", region_name=REGION, endpoint_url=url)
+        (stack,) = cloudformation(url).describe_stacks(StackName="streamhold-service")["Stacks"]
+        self._outputs = {one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]}
+        self._subnet = subnet
+        # Of the template's own moto runs no task: memory is the task's there, and moto wants the container's.
+        self._ecs.register_task_definition(
+            family="for-moto",
+            networkMode="awsvpc",
+            containerDefinitions=[{"name": "gateway", "image": "gateway:1", "memory": 512}],
+        )
+
+    def wants(self, count: int) -> None:
+        """The desired count; that many count as running, whatever tasks there are."""
+        self._ecs.update_service(cluster=self._cluster, service="gateway", desiredCount=count)
+
+    def starts_one(self) -> str:
+        """A task that serves: its id."""
+        group = self._outputs["GatewaySecurityGroupId"]
+        network = {"awsvpcConfiguration": {"subnets": [self._subnet], "securityGroups": [group]}}
+        (task,) = self._ecs.run_task(
+            cluster=self._cluster,
+            taskDefinition="for-moto",
+            launchType="FARGATE",
+            group="service:gateway",
+            networkConfiguration=network,
+        )["tasks"]
+        details = {one["name"]: one["value"] for one in task["attachments"][0]["details"]}
+        self._balancer.register_targets(
+            TargetGroupArn=self._outputs["TargetGroupArn"],
+            Targets=[{"Id": details["privateIPv4Address"], "Port": 8000}],
+        )
+        return str(task["taskArn"].rpartition("/")[2])
+
+    def stopped(self) -> list[str]:
+        """The tasks that somebody has stopped."""
+        asked = {"cluster": self._cluster, "serviceName": "gateway", "desiredStatus": "STOPPED"}
+        return [str(arn.rpartition("/")[2]) for arn in self._ecs.list_tasks(**asked)["taskArns"]]
+
+    @property
+    def _cluster(self) -> str:
+        return str(self._outputs["ClusterName"])
+
+
+@pytest.fixture
+def slow_states() -> Iterator[None]:
+    """A task in moto is what it was last said to be, instead of another thing at each look."""
+    state_manager.set_transition("ecs::task", {"progression": "manual", "times": 1000})
+    yield
+    state_manager.unset_transition("ecs::task")
+
+
 @pytest.mark.filterwarnings("ignore:Tried to parse AWS:UserWarning")
-def test_the_service_that_comes_along(moto: str, infra: Infra, templates: Path) -> None:
-    """Its data stack moto cannot make: ElastiCache is not among what its CloudFormation knows."""
+@pytest.mark.usefixtures("slow_states")
+def test_the_service_that_comes_along(moto: str, infra: Infra, templates: Path, clock: QuickClock) -> None:
+    """From its deployment to its end. The data stack beside it moto cannot make: its CloudFormation knows no
+    ElastiCache.
+    """
     for name in ("data.yaml", "service.yaml"):
         shutil.copy(ROOT / "infra" / name, templates)
     ec2 = boto3.client("ec2", region_name=REGION, endpoint_url=moto)
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": True})  # moto runs no task without
     made = [
         ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.0.{n}.0/24", AvailabilityZone=f"{REGION}{zone}")
         for n, zone in enumerate("ab")
     ]
-    subnets = ",".join(one["Subnet"]["SubnetId"] for one in made)
+    subnets = [one["Subnet"]["SubnetId"] for one in made]
     given = {
         "VpcId": vpc,
         "SubnetIds": subnets,
@@ -189,11 +251,32 @@ def test_the_service_that_comes_along(moto: str, infra: Infra, templates: Path) 
     assert ended.status == 0, ended.err
     assert "  ServiceName: gateway" in ended.out
 
-    # moto starts no task of a service, and takes the desired count that is not given for none.
+    # moto takes the desired count that is not given for none.
+    empty = infra(moto, "status")
+    assert empty.status == 1
+    assert empty.err == "infra: no gateway is wanted: the desired count is 0\n"
+
+    service = ServiceInMoto(moto, subnets[0])
+    service.wants(2)
+    old, other = service.starts_one(), service.starts_one()
     shown = infra(moto, "status")
-    assert shown.status == 1
-    assert "service gateway: 0 desired, 0 running, 0 pending" in shown.out
-    assert shown.err == "infra: no gateway is wanted: the desired count is 0\n"
+    assert shown.status == 0, shown.err
+    assert "service gateway: 2 desired, 2 running, 0 pending" in shown.out
+    assert f"  {old}  RUNNING  healthy" in shown.out
+
+    started: list[str] = []
+
+    def as_ecs_does() -> None:
+        if service.stopped() and not started:
+            started.append(service.starts_one())
+
+    clock.meanwhile = as_ecs_does
+    replaced = infra(moto, "replace", old)
+    assert replaced.status == 0, replaced.err
+    assert service.stopped() == [old]
+    assert f"new {started[0][:8]}: serves" in replaced.out
+    assert f"{old} is replaced: 2 of 2 serve" in replaced.out
+    assert other in infra(moto, "status").out
 
     assert infra(moto, "destroy", "--yes").status == 0
     assert stacks(moto) == {}

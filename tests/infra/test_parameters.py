@@ -103,10 +103,11 @@ def test_pairs_and_what_is_none() -> None:
     ("text", "values", "problems"),
     [
         ("", {}, 0),
-        ("A: 1\nB: [x, y]\nC: true\nD: ''", {"A": "1", "B": "x,y", "C": "true", "D": ""}, 0),
+        ("A: 1\nB: [x, y]\nC: true\nD: ''\nE:", {"A": "1", "B": "x,y", "C": "true", "D": "", "E": ""}, 0),
+        ("A: 8.10\nB: 012345678901", {"A": "8.10", "B": "012345678901"}, 0),
         ("- A", {}, 1),
         ("A: [", {}, 1),
-        ("A: {B: 1}\nC:\nD: [[1]]\nE: 1", {"E": "1"}, 3),
+        ("A: {B: 1}\nD: [[1]]\nE: 1", {"E": "1"}, 2),
     ],
 )
 def test_a_file_and_what_is_wrong_with_it(text: str, values: dict[str, str], problems: int) -> None:

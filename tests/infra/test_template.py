@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from infra.parameters import missing_from, read_file, resolved, wrong_in
+from infra.rules import broken_rules
 from infra.template import MOST_BYTES, Parameter, Resource, TemplateError, as_text, read_template
 
 INFRA = Path(__file__).parents[2] / "infra"
@@ -79,6 +82,19 @@ def test_the_templates_that_come_along_are_read(name: str) -> None:
     template = read_template((INFRA / f"{name}.yaml").read_text())
     assert template.parameters
     assert template.outputs
+
+
+def test_the_parameters_in_the_docs_are_all_that_a_first_deployment_needs() -> None:
+    page = (INFRA.parent / "docs" / "infra.md").read_text()
+    (example,) = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    given, problems = read_file(example, "docs/infra.md")
+    templates = {name: read_template((INFRA / f"{name}.yaml").read_text()) for name in ("data", "service")}
+    assert problems + wrong_in(given, templates) == []
+    assert missing_from(templates["data"], given) == []
+    service = templates["service"]
+    assert missing_from(service, given) == []
+    values = resolved(service, given, had={}, to_come=templates["data"].outputs)
+    assert broken_rules(service.rules, values) == []
 
 
 def test_what_the_service_takes_the_data_stack_puts_out() -> None:
