@@ -24,6 +24,11 @@ from scripts.benchmarks.fleet_world import (
 
 SETTLE = timedelta(seconds=20)
 TOLERANCE = 0.2
+QUEUE_SECONDS = 30.0
+"""How long a client waits for a place."""
+LAST_SECONDS = 60.0
+FULL_SECONDS = 1.0
+"""How long a replica that refused a session counts as full."""
 LASTS_SECONDS = 40.0
 """How long a session lasts in the mean."""
 CALM_STALENESS_SECONDS = 2 * EVERY.total_seconds() + 3 * DEADLINE_SECONDS
@@ -39,8 +44,8 @@ class Size:
     capacity: int = 4
     seconds: float = 180.0
     seed: int = 7
-    spread: str = "rank"
-    """`rank` or `none`: how gateways keep from all taking the same free place."""
+    spread: str = "dealt"
+    """`dealt` or `none`: how gateways keep from all taking the same free place."""
 
 
 @dataclass(slots=True)
@@ -51,10 +56,15 @@ class Figures:
     beats: int = 0
     lost_calls: int = 0
     opened: int = 0
-    refused: int = 0
+    waited: int = 0
+    gave_up_waiting: int = 0
+    mean_wait_seconds: float = 0.0
+    places_in_use_percent: float = 0.0
     handed_over: int = 0
     most_moves_of_a_session: int = 0
-    most_above_capacity: int = 0
+    refused_by_replicas: int = 0
+    refused_a_second_at_last: float = 0.0
+    """In the last minute: by then clients have been waiting for long."""
     oldest_report_seconds: float = 0.0
     views_compared: int = 0
     first_without_surplus_seconds: float = 0.0
@@ -81,7 +91,9 @@ class Scene:
         self.calm = name == "calm"
         self.hands_over = name == "surplus"
         self._numbers = count()
-        self._last_handed_over = 0.0
+        self._last_handed_over = self._waited_seconds = self._places_in_use = 0.0
+        self._looks = 0
+        self._refused: Counter[int] = Counter()
         self._breach: Broken | None = None
 
     def _hold(self, condition: bool, what: str) -> None:
@@ -129,32 +141,58 @@ class Scene:
     def _is_served(self, gateway: Gateway) -> bool:
         return len(gateway.membership.sighting.view.serving()) == len(self.gateways)
 
-    def arrive(self, gateway: Gateway, session: Session | None = None) -> None:
-        """A client comes to `gateway`, for the first time or because it was handed over."""
+    def arrive(self, gateway: Gateway) -> None:
+        """A client comes to `gateway` for the first time; it stands behind those who wait there."""
+        gateway.line.append(now())
+        self._serve(gateway)
+
+    def return_to(self, gateway: Gateway, session: Session) -> None:
+        """A client that was handed over comes to `gateway`, and does not give up."""
         replica = gateway.choose(self.rng)
-        if replica is None:
-            self.figures.refused += 1
-            if session is not None:  # it does not give up
-                asyncio.get_running_loop().call_later(1, self._come_back, session)
-            return
-        session = session if session is not None else Session(replica)
-        session.replica = replica
-        unseen = self._unseen(gateway, replica)
+        if replica is not None:
+            session.replica = replica
+        if replica is None or not self._open(gateway, session):
+            asyncio.get_running_loop().call_later(1, self._come_back, session)
+
+    def _serve(self, gateway: Gateway) -> None:
+        """Whoever waits at `gateway` gets what it believes to be free, and what is."""
+        while gateway.line and gateway.awake:
+            waited_seconds = now() - gateway.line[0]
+            if waited_seconds > QUEUE_SECONDS:
+                self.figures.gave_up_waiting += 1
+            elif (replica := gateway.choose(self.rng)) is None:
+                return
+            elif self._open(gateway, session := Session(replica)):
+                lasts = self.rng.expovariate(1 / LASTS_SECONDS)
+                asyncio.get_running_loop().call_later(lasts, self._end, gateway, session)
+                self.figures.waited += waited_seconds > 0
+                self._waited_seconds += waited_seconds
+            else:
+                continue
+            gateway.line.popleft()
+
+    def _open(self, gateway: Gateway, session: Session) -> bool:
+        """Whether the replica takes the session. It refuses where it is full, which its gateway cannot have
+        known.
+        """
+        replica, figures = session.replica, self.figures
+        above = self.in_use[replica] + 1 - self.size.capacity
+        if above > 0:
+            unseen = self._unseen(gateway, replica)
+            self._hold(unseen >= above, f"replica {replica} is full, and its gateway knew")
+            figures.refused_by_replicas += 1
+            self._refused[int(now())] += 1
+            gateway.refusing_until[replica] = now() + FULL_SECONDS
+            return False
         gateway.open(session)
         self.in_use[replica] += 1
-        self.figures.opened += 1
-        above = self.in_use[replica] - self.size.capacity
-        self.figures.most_above_capacity = max(self.figures.most_above_capacity, above)
-        self._hold(
-            above <= unseen, f"replica {replica} is {above} above its capacity, and {unseen} were unseen"
-        )
-        if not self.hands_over:
-            lasts = self.rng.expovariate(1 / LASTS_SECONDS)
-            asyncio.get_running_loop().call_later(lasts, self._end, gateway, session)
+        figures.opened += 1
+        return True
 
     def _end(self, gateway: Gateway, session: Session) -> None:
         if not gateway.road.dead and gateway.end(session):
             self.in_use[session.replica] -= 1
+            self._serve(gateway)
 
     def _unseen(self, gateway: Gateway, replica: int) -> int:
         """Sessions of others on `replica` that `gateway` could not know of."""
@@ -179,6 +217,7 @@ class Scene:
 
     def _heard(self, gateway: Gateway, sighting: Sighting) -> None:
         if not self.hands_over:
+            self._serve(gateway)
             return
         excess = gateway.membership.excess(TOLERANCE, SETTLE)
         if not excess:
@@ -204,7 +243,7 @@ class Scene:
 
     def _come_back(self, session: Session) -> None:
         if awake := [gateway for gateway in self.gateways if gateway.awake]:
-            self.arrive(self.rng.choice(awake), session)
+            self.return_to(self.rng.choice(awake), session)
 
     def compare_views(self, unit: str) -> None:
         """Everyone who holds the same view gives the same answers."""
@@ -230,10 +269,19 @@ class Scene:
             if awake:
                 self.arrive(self.rng.choice(awake))
 
+    async def time_passes(self) -> None:
+        """Replicas that refused are asked again, and who has waited too long gives up."""
+        while True:
+            await asyncio.sleep(FULL_SECONDS)
+            for gateway in self.gateways:
+                self._serve(gateway)
+
     async def views_are_compared(self) -> None:
         for number in count():
             await asyncio.sleep(5)
             self.compare_views(f"unit-{number}")
+            self._looks += 1
+            self._places_in_use += self.in_use.total() / (self.size.replicas * self.size.capacity)
 
     async def it_storms(self, tasks: asyncio.TaskGroup) -> None:
         """Something happens every two seconds."""
@@ -289,7 +337,7 @@ class Scene:
             if self.hands_over:
                 await self.surplus_goes()
             else:
-                loops.append(tasks.create_task(self.sessions_come()))
+                loops += [tasks.create_task(self.sessions_come()), tasks.create_task(self.time_passes())]
                 if not self.calm:
                     loops.append(tasks.create_task(self.it_storms(tasks)))
                 await self._pass(self.size.seconds)
@@ -308,5 +356,10 @@ class Scene:
         figures.largest_load, figures.mean_load = max(loads), round(sum(loads) / len(loads), 1)
         figures.beats, figures.lost_calls = self.server.beats, self.server.lost
         figures.oldest_report_seconds = round(figures.oldest_report_seconds, 3)
+        last = sum(many for second, many in self._refused.items() if second >= now() - LAST_SECONDS)
+        figures.refused_a_second_at_last = round(last / LAST_SECONDS, 1)
+        if not self.hands_over:
+            figures.mean_wait_seconds = round(self._waited_seconds / max(1, figures.waited), 1)
+            figures.places_in_use_percent = round(100 * self._places_in_use / max(1, self._looks), 1)
         figures.reply_bytes = self.server.reply_bytes()
         figures.cpu_seconds = round(time.process_time() - started, 1)

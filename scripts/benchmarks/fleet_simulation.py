@@ -10,8 +10,9 @@ Three scenes, each the same at every run with the same seed:
 What must hold, or the exit status is 1:
 
 1. Whoever holds the same view names the same owner for a unit, and the shares of a total add up to it.
-2. A replica is above its capacity by no more than was opened there unseen: since the reports that the opening
-   gateway went by, or by gateways that were not in its view. In the calm, no report is older than two beats.
+2. A replica refuses a session only where enough of what it has was opened unseen: since the reports that the
+   asking gateway went by, or by gateways that were not in its view. In the calm, no report is older than two
+   beats.
 3. Nobody hands over anything while the fleet is not settled or its own view is old, or to below the mean.
 4. The surplus is gone after some beats, and stays gone; no session is handed over again and again.
 """
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.description = (
         "Plays a fleet of gateways in virtual time, checks what must hold, and prints its cost."
     )
-    spreads = ("rank", "none")
+    spreads = ("dealt", "none")
     parser.add_argument(
         "--spread", choices=spreads, default=spreads[0], help="how free places are shared out"
     )

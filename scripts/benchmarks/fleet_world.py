@@ -7,7 +7,7 @@ them: the way to the store, the processes, the replicas and their sessions. One 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -15,14 +15,17 @@ from random import Random
 from typing import TypeVar
 
 from gateway.errors import FleetUnavailable
+from gateway.fleet.counts import counts_report
 from gateway.fleet.member import MemberState, Report
 from gateway.fleet.membership import FleetMembership
 from gateway.fleet.memory_store import MemoryFleetStore, MemoryServer
+from gateway.fleet.occupancy import Belief, elsewhere
 from gateway.fleet.sighting import Sighting
 from gateway.fleet.spec import FleetSpec
 from gateway.fleet.step import fleet_membership_lifecycle_step
 from gateway.fleet.store import Answer, Beat
 from gateway.fleet.view import FleetView
+from gateway.replicas.model import NOWHERE, Elsewhere, has_place
 
 SPEC = FleetSpec("gateways", timedelta(seconds=10))
 EVERY = timedelta(seconds=3)
@@ -130,10 +133,15 @@ class GatewayClock:
 
 @dataclass(eq=False, slots=True)
 class Session:
-    """One client's session."""
+    """One client's session. `replica` has it, or was asked last."""
 
     replica: int
     moves: int = 0
+
+
+def url(replica: int) -> str:
+    """Where the replica of that number would be."""
+    return f"http://r{replica}:1"
 
 
 @dataclass(eq=False)
@@ -145,22 +153,26 @@ class Gateway:
     replicas: int
     capacity: int
     off_seconds: float
-    spread: str = "rank"
+    spread: str = "dealt"
     """How gateways keep from all taking the same free place; see `choose`."""
     sessions: dict[int, list[Session]] = field(default_factory=dict)
     """By replica."""
     opened: dict[int, list[float]] = field(default_factory=dict)
     """When it opened sessions, by replica."""
-    others: Counter[int] = field(default_factory=Counter)
-    """Sessions of all others a replica, by the newest view."""
+    line: deque[float] = field(default_factory=deque)
+    """Since when each of its clients waits."""
+    elsewhere: list[Elsewhere] = field(init=False)
+    """What the others have and want of each replica, by the newest view."""
+    refusing_until: dict[int, float] = field(default_factory=dict)
+    """Replicas that have refused a session of this gateway moments ago."""
+    belief: Belief | None = None
     membership: FleetMembership = field(init=False)
-    told: Counter[int] = field(default_factory=Counter)
-    """Sessions of its own a replica, as the newest view has them."""
-    view_hash: str = ""
     begun: bool = False
     task: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
+        self.limits: dict[str, int | None] = {url(number): self.capacity for number in range(self.replicas)}
+        self.forget_others()
         self.membership = fleet_membership_lifecycle_step(
             SPEC,
             store=self.road,
@@ -198,26 +210,28 @@ class Gateway:
                 await asyncio.sleep(1)
 
     def choose(self, rng: Random) -> int | None:
-        """A replica below its capacity, as far as this gateway knows; None where all are full.
+        """One of the replicas with the fewest sessions that have room, as far as this gateway knows; None
+        where all are full.
 
-        With `rank`, where a view shows n free places of a replica, the first n gateways of its rank have one
-        each until the next view. With `none` everybody who sees the last free place sends its next session
-        there.
+        With `dealt`, the gateways' own rule, some room may be left to clients who wait elsewhere. With `none`
+        everybody who sees the last free place sends its next session there.
         """
-        held = {replica: len(sessions) for replica, sessions in self.sessions.items()}
-        totals = [self.others[replica] + held.get(replica, 0) for replica in range(self.replicas)]
-        free = [replica for replica, total in enumerate(totals) if total < self.capacity]
-        if self.spread != "none":
-            free = [replica for replica in free if self._has_a_place(replica, held.get(replica, 0))]
-        if not free:
+        at, totals = now(), dict[int, int]()
+        for replica, others in enumerate(self.elsewhere):
+            if others.places >= self.capacity:
+                continue
+            held = len(self.sessions.get(replica, ()))
+            refuses = at < self.refusing_until.get(replica, 0)
+            if has_place(self.capacity, held, others) and not refuses:
+                totals[replica] = held + others.sessions
+        if not totals:
             return None
-        least = min(totals[replica] for replica in free)
-        return rng.choice([replica for replica in free if totals[replica] == least])
+        least = min(totals.values())
+        return rng.choice([replica for replica, total in totals.items() if total == least])
 
-    def _has_a_place(self, replica: int, held: int) -> bool:
-        view, told = self.membership.sighting.view, self.told[replica]
-        places = self.capacity - self.others[replica] - told
-        return held <= told and self.name in _ranked(view, self.view_hash, replica)[: max(0, places)]
+    def forget_others(self) -> None:
+        """It believes that nobody else has a session."""
+        self.elsewhere = [NOWHERE] * self.replicas
 
     def open(self, session: Session) -> None:
         self.sessions.setdefault(session.replica, []).append(session)
@@ -234,25 +248,15 @@ class Gateway:
         return True
 
     def _report(self) -> Report:
-        report: dict[str, int | float] = {f"r{replica}": len(held) for replica, held in self.sessions.items()}
-        return {**report, "load": self.load, "at": now()}
+        held = {url(replica): len(sessions) for replica, sessions in self.sessions.items()}
+        report, left_out = counts_report(held, len(self.line), SPEC.report_max_bytes, {"at": now()})
+        assert not left_out
+        return report
 
     def _count(self, sighting: Sighting) -> None:
-        self.others, self.told = Counter(), Counter()
-        self.view_hash = sighting.view.hash
-        for member in sighting.view.members:
-            counts = self.told if member.id == self.name else self.others
-            for key, value in member.report.items():
-                if key[0] == "r" and isinstance(value, int):
-                    counts[int(key[1:])] += value
-
-
-_ranks: dict[tuple[str, int], list[str]] = {}
-
-
-def _ranked(view: FleetView, view_hash: str, replica: int) -> list[str]:
-    """The ids in the replica's rank: the same for all who hold the view, so worked out once."""
-    key = view_hash, replica
-    if key not in _ranks:
-        _ranks[key] = [member.id for member in view.rank(f"r{replica}")]
-    return _ranks[key]
+        before, view = self.belief, sighting.view
+        self.belief = before.next(view, self.name, SPEC.ttl) if before is not None else Belief(view)
+        found = elsewhere(self.belief.view, self.name, self.limits, SPEC.ttl)
+        self.elsewhere = [found.get(key, NOWHERE) for key in self.limits]
+        if self.spread == "none":
+            self.elsewhere = [Elsewhere(others.sessions) for others in self.elsewhere]

@@ -130,6 +130,9 @@ async def test_gateways_see_each_other_from_their_start_to_their_end(
             assert 0 <= seen["age_seconds"] < 60
             assert [one["load"] for one in seen["members"]] == [0, 0]
             assert all(one["since"] <= seen["at"] for one in seen["members"])
+            schemas = (await x.client.get("/schema/openapi.json")).json()["components"]["schemas"]
+            assert set(schemas["FleetReport"]["properties"]) == set(seen)
+            assert set(schemas["FleetMemberReport"]["properties"]) == set(seen["members"][0])
             await y.gateway.drain()
             await x.until_states(x="serving", y="draining")
         await x.until_states(x="serving")

@@ -38,9 +38,9 @@ def replace_cpu(figures: object) -> object:
 class Forgetful(Scene):
     """A fleet whose gateways believe that nobody else has a session."""
 
-    def arrive(self, gateway: Gateway, session: object = None) -> None:
-        gateway.others.clear()
-        super().arrive(gateway)
+    def _serve(self, gateway: Gateway) -> None:
+        gateway.forget_others()
+        super()._serve(gateway)
 
 
 class Hasty(Scene):
@@ -54,7 +54,7 @@ class Hasty(Scene):
 @pytest.mark.parametrize(
     ("scene", "said"),
     [
-        (Forgetful("calm", SMALL, Weather()), "above its capacity"),
+        (Forgetful("calm", SMALL, Weather()), "its gateway knew"),
         (Hasty("surplus", SMALL, Weather()), "still handing over"),
     ],
 )
