@@ -14,11 +14,12 @@ import pytest
 
 from gateway.settings import Settings
 from gateway.settings.meeting import DiscoverySettings, FleetSettings
-from tests.infra.deployed import DATA_TEMPLATE, SERVICE_TEMPLATE
+from tests.infra.deployed import DATA_TEMPLATE, SERVICE_TEMPLATE, container
+from tests.support.cloudformation import PSEUDO, Stack, template_at
 from tests.support.fake_aws import with_credentials
 from tests.support.moto_server import moto_server
 
-REGION = "eu-central-1"
+REGION, STACK = PSEUDO["AWS::Region"], PSEUDO["AWS::StackName"]
 
 
 @dataclass
@@ -100,9 +101,9 @@ def test_both_stacks_are_made_changed_and_deleted(account: Account) -> None:
         "RedisUrlSecretArn": layer["RedisUrlSecretArn"],
         "RedisSecurityGroupId": layer["RedisSecurityGroupId"],
     }
-    account.make("gateway", service, given)
-    made = account.outputs("gateway")
-    assert account.status("gateway") == "CREATE_COMPLETE"
+    account.make(STACK, service, given)
+    made = account.outputs(STACK)
+    assert account.status(STACK) == "CREATE_COMPLETE"
     assert account.gateways(made)["desiredCount"] == 2
     (targets,) = account.client("elbv2").describe_target_groups(TargetGroupArns=[made["TargetGroupArn"]])[
         "TargetGroups"
@@ -111,16 +112,21 @@ def test_both_stacks_are_made_changed_and_deleted(account: Account) -> None:
     began = account.container(made["TaskDefinitionArn"])
     assert began["image"] == "streamhold:1"
     assert {"name": "GATEWAY_FLEET__URL", "valueFrom": layer["RedisUrlSecretArn"]} in began["secrets"]
+    # moto reads the template by itself: what it comes to is what these tests take it for.
+    read = container(Stack(template_at(SERVICE_TEMPLATE), given))["Environment"]
+    assert {one["name"]: one["value"] for one in began["environment"] if one} == {
+        one["Name"]: one["Value"] for one in read
+    }
     assert let_in(account, layer["RedisSecurityGroupId"]) == {made["GatewaySecurityGroupId"]}
 
-    account.make("gateway", service, {**given, "DesiredCount": "3", "ImageUri": "streamhold:2"}, update=True)
-    assert account.status("gateway") == "UPDATE_COMPLETE"
+    account.make(STACK, service, {**given, "DesiredCount": "3", "ImageUri": "streamhold:2"}, update=True)
+    assert account.status(STACK) == "UPDATE_COMPLETE"
     assert account.gateways(made)["desiredCount"] == 3
 
     formation = account.client("cloudformation")
-    formation.delete_stack(StackName="gateway")
+    formation.delete_stack(StackName=STACK)
     formation.delete_stack(StackName="data")
-    assert {account.status("gateway"), account.status("data")} == {"DELETE_COMPLETE"}
+    assert {account.status(STACK), account.status("data")} == {"DELETE_COMPLETE"}
     assert account.client("elbv2").describe_load_balancers()["LoadBalancers"] == []
     assert account.client("logs").describe_log_groups()["logGroups"] == []
     assert account.client("secretsmanager").list_secrets()["SecretList"] == []
@@ -151,8 +157,8 @@ def test_without_a_data_layer_or_a_certificate(
     account: Account, kind: dict[str, str], policies: list[str]
 ) -> None:
     given = {**account.place, "LoadBalancerSubnetIds": account.place["SubnetIds"], "ImageUri": "streamhold:1"}
-    account.make("gateway", SERVICE_TEMPLATE.read_text(), {**given, **kind})
-    assert "LoadBalancerDnsName" in account.outputs("gateway")
+    account.make(STACK, SERVICE_TEMPLATE.read_text(), {**given, **kind})
+    assert "LoadBalancerDnsName" in account.outputs(STACK)
     iam = account.client("iam")
     (role,) = (one["RoleName"] for one in iam.list_roles()["Roles"] if "TaskRole" in one["RoleName"])
     assert iam.list_role_policies(RoleName=role)["PolicyNames"] == policies
