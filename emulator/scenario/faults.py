@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Mapping
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -69,6 +70,8 @@ def _field(key: str, value: object, hints: Mapping[str, Any]) -> object:
         raise ValueError(f"is not a key here{did_you_mean(key, hints)}")
     if isinstance(value, str) and (key == "seconds" or key.endswith("_seconds")):
         return seconds_in(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"should be a finite number{but(value)}")
     try:
         return msgspec.convert(value, hints[key])
     except msgspec.ValidationError:
