@@ -7,6 +7,7 @@ import json
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +128,13 @@ def environment(stack: Stack, gateway: Gateway | None = None) -> dict[str, str]:
 
 def settings(stack: Stack, gateway: Gateway | None = None) -> Settings:
     """What the gateway makes of these variables, where there is no gateway.yaml. Raises SettingsInvalid."""
+    return _loaded(tuple(environment(stack, gateway).items()))
+
+
+@cache
+def _loaded(variables: tuple[tuple[str, str], ...]) -> Settings:
     with tempfile.TemporaryDirectory() as empty:
-        return load(environment(stack, gateway), Path(empty))
+        return load(dict(variables), Path(empty))
 
 
 def emitted(settings: Settings) -> dict[str, Any]:

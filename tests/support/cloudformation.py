@@ -77,8 +77,10 @@ class Stack:
         return made
 
     def properties(self, name: str) -> dict[str, Any]:
-        """Of one resource."""
-        found: dict[str, Any] = self.resources[name]["Properties"]
+        """Of one resource, which has to be among those that are made."""
+        resource = self.template["Resources"][name]
+        assert "Condition" not in resource or self.holds(resource["Condition"]), f"{name} is not made"
+        found: dict[str, Any] = self.value(resource["Properties"])
         return found
 
     def of_type(self, kind: str) -> dict[str, dict[str, Any]]:
