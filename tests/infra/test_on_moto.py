@@ -221,12 +221,10 @@ def slow_states() -> Iterator[None]:
     state_manager.unset_transition("ecs::task")
 
 
-@pytest.mark.filterwarnings("ignore:Tried to parse AWS:UserWarning")
 @pytest.mark.usefixtures("slow_states")
-def test_the_service_that_comes_along(moto: str, infra: Infra, templates: Path, clock: QuickClock) -> None:
-    """From its deployment to its end. The data stack beside it moto cannot make: its CloudFormation knows no
-    ElastiCache.
-    """
+def test_the_stacks_that_come_along_from_their_plan_to_their_end(
+    moto: str, infra: Infra, templates: Path, clock: QuickClock
+) -> None:
     for name in ("data.yaml", "service.yaml"):
         shutil.copy(ROOT / "infra" / name, templates)
     ec2 = boto3.client("ec2", region_name=REGION, endpoint_url=moto)
@@ -244,12 +242,21 @@ def test_the_service_that_comes_along(moto: str, infra: Infra, templates: Path, 
         "ImageUri": "gateway:1",
         "CloudMapNamespace": "video",
         "CloudMapService": "streamers",
-        "RedisUrlSecretArn": "arn:aws:secretsmanager:eu-central-1:123456789012:secret:url",
     }
     (templates / "given.yaml").write_text(json.dumps(given))
-    ended = infra(moto, "deploy", "--parameters", str(templates / "given.yaml"), "--only", "service")
+    file = ("--parameters", str(templates / "given.yaml"))
+    planned = infra(moto, "plan", *file)
+    assert planned.status == 0, planned.err
+    assert "+ create       ReplicationGroup  AWS::ElastiCache::ReplicationGroup" in planned.out
+    # What the template's conditions say of these parameters.
+    assert "+ create       RedisIngress" in planned.out
+    assert "HttpsListener" not in planned.out
+    assert stacks(moto) == {}
+
+    ended = infra(moto, "deploy", *file)
     assert ended.status == 0, ended.err
     assert "  ServiceName: gateway" in ended.out
+    assert value_of(moto, "streamhold-service", "RedisUrlSecretArn").startswith("arn:aws:secretsmanager:")
 
     # moto takes the desired count that is not given for none.
     empty = infra(moto, "status")

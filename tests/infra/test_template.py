@@ -85,9 +85,9 @@ def test_the_templates_that_come_along_are_read(name: str) -> None:
 
 
 def test_the_parameters_in_the_docs_are_all_that_a_first_deployment_needs() -> None:
-    page = (INFRA.parent / "docs" / "infra.md").read_text()
+    page = (INFRA.parent / "docs" / "aws.md").read_text()
     (example,) = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    given, problems = read_file(example, "docs/infra.md")
+    given, problems = read_file(example, "docs/aws.md")
     templates = {name: read_template((INFRA / f"{name}.yaml").read_text()) for name in ("data", "service")}
     assert problems + wrong_in(given, templates) == []
     assert missing_from(templates["data"], given) == []
