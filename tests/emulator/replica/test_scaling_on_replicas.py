@@ -14,7 +14,7 @@ from emulator.replica.scaling import ScaleToZero
 from tests.emulator.sessions import session
 from tests.support.waiting import eventually
 
-BRISK = ScaleToZero(idle_seconds=0.4, wake_seconds=0.3)
+BRISK = ScaleToZero(idle_seconds=0.8, wake_seconds=0.3)
 TIRELESS = ScaleToZero(idle_seconds=3600, wake_seconds=0.2)
 
 
@@ -70,7 +70,7 @@ async def test_a_session_wakes_it_and_keeps_it_awake(farm: Farm) -> None:
     a = farm.replicas["a"]
     async with session(a.ws_url) as client:
         await client.open()
-        await asyncio.sleep(2 * BRISK.idle_seconds)
+        await asyncio.sleep(1.5 * BRISK.idle_seconds)
         assert power(a) == "awake"
         await client.segment("a pier")
     await until_asleep(a)
