@@ -15,12 +15,14 @@ from emulator.cloudmap.listing import Listed, listed
 from emulator.cloudmap.server import aws_on
 from emulator.farm import Farm
 from emulator.replica.port import bind
+from emulator.replica.scaling import ScaleToZero
 from gateway.discovery.attributes import Defaults
 from gateway.discovery.aws import AwsClient, AwsPlace
 from gateway.discovery.belief import Patience
 from gateway.discovery.cloudmap import SERVICE, CloudMapService, CloudMapSource
 from gateway.discovery.listing import Listing
 from gateway.discovery.watch import Pace
+from gateway.replicas.endpoint import ReplicaEndpoint
 from tests.support.waiting import eventually
 
 NEVER = Notice(after_seconds=3600)
@@ -75,16 +77,14 @@ def told(farm: Farm, kind: str) -> list[tuple[str, str]]:
 
 async def test_replicas_that_run_are_found_with_what_they_are(bound: socket.socket) -> None:
     given = {"a": {"primary": "true"}, "*": {"weight": "2"}}
-    async with Farm(replicas=2, capacity=3) as farm, seen(bound, farm, Listed(NEVER, given)) as gateway:
-        a, b = (one.endpoint for one in (await gateway.listing()).replicas)
-        assert (a.url, a.name, a.primary, a.weight, a.max_sessions) == (
-            farm.replicas["a"].url,
-            "a",
-            True,
-            2.0,
-            3,
-        )
-        assert (b.url, b.primary, b.cold_start) == (farm.replicas["b"].url, False, False)
+    farm = Farm(replicas=2, capacity=3, scale_to_zero={"b": ScaleToZero()})
+    async with farm, seen(bound, farm, Listed(NEVER, given)) as gateway:
+        found = [one.endpoint for one in (await gateway.listing()).replicas]
+        a, b = (farm.replicas[name].url for name in "ab")
+        assert found == [
+            ReplicaEndpoint(a, "a", primary=True, weight=2.0, max_sessions=3),
+            ReplicaEndpoint(b, "b", weight=2.0, max_sessions=3, cold_start=True),
+        ]
 
 
 async def test_a_killed_replica_stays_until_it_is_noticed_and_comes_back_as_another_instance(
