@@ -19,7 +19,7 @@ from infra.clock import Clock, SystemClock
 from infra.deploy import deploy
 from infra.destroy import destroy
 from infra.errors import InfraError, Misused
-from infra.parameters import Given, laid_over, missing_from, read_file, read_pairs, wrong_in
+from infra.parameters import NOTHING, Given, laid_over, missing_from, read_file, read_pairs, wrong_in
 from infra.plan import plan
 from infra.replace import replace
 from infra.stacks import Stacks
@@ -106,7 +106,7 @@ def _given(options: argparse.Namespace, templates: Mapping[Part, Template], part
 
     What only another part takes than those in question is no mistake: one file serves for all.
     """
-    below, problems = Given({}, {}), list[str]()
+    below, problems = NOTHING, list[str]()
     if options.parameters is not None:
         try:
             text = Path(options.parameters).read_text(encoding="utf-8")

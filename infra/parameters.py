@@ -40,6 +40,9 @@ class Given:
     places: Mapping[str, str]
 
 
+NOTHING = Given({}, {})
+
+
 @dataclass(frozen=True, slots=True)
 class Sent:
     """One parameter for a stack. A value of None is the one that the stack has."""
@@ -63,16 +66,15 @@ def read_pairs(pairs: Iterable[str]) -> tuple[Given, list[str]]:
 
 def read_file(text: str, path: str) -> tuple[Given, list[str]]:
     """The mapping of names to values in a YAML file, and what is wrong with it."""
-    nothing = Given({}, {})
     try:
         # Every value as it is written: 8.10 is no number here, nor 012345678901.
         tree = yaml.load(text, Loader=yaml.BaseLoader)
     except yaml.YAMLError as error:
-        return nothing, [f"{path}: it is no YAML: {safe(str(error))}"]
+        return NOTHING, [f"{path}: it is no YAML: {safe(str(error))}"]
     if not tree:
-        return nothing, []
+        return NOTHING, []
     if not isinstance(tree, dict):
-        return nothing, [f"{path}: should be a mapping, a line `KEY: VALUE` for each parameter"]
+        return NOTHING, [f"{path}: should be a mapping, a line `KEY: VALUE` for each parameter"]
     values: dict[str, str] = {}
     problems: list[str] = []
     for name, value in tree.items():

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from infra.aws import Aws
-from infra.errors import Absent, Unchanged
+from infra.errors import Absent, Refused, Unchanged
 from infra.parameters import Sent
 from infra.stack import Stack, StackEvent
 from infra.template import Template
@@ -87,16 +87,25 @@ class Stacks:
         kind: Literal["CREATE", "UPDATE"],
     ) -> tuple[str, str]:
         """Begin to make a change set: its id and the stack's. Raises Unchanged."""
-        answer = self._aws.call(
-            SERVICE,
-            "create_change_set",
-            StackName=name,
-            TemplateBody=template.text,
-            Parameters=_parameters(parameters),
-            Capabilities=list(template.capabilities),
-            ChangeSetName=change_set,
-            ChangeSetType=kind,
-        )
+        try:
+            answer = self._aws.call(
+                SERVICE,
+                "create_change_set",
+                StackName=name,
+                TemplateBody=template.text,
+                Parameters=_parameters(parameters),
+                Capabilities=list(template.capabilities),
+                ChangeSetName=change_set,
+                ChangeSetType=kind,
+            )
+        except Refused as refused:
+            if refused.code != "AlreadyExistsException":
+                raise
+            # Ours: the answer to an attempt before this one was lost.
+            answer = self._aws.call(
+                SERVICE, "describe_change_set", StackName=name, ChangeSetName=change_set
+            )
+            return str(answer["ChangeSetId"]), str(answer["StackId"])
         return str(answer["Id"]), str(answer["StackId"])
 
     def proposal(self, change_set_id: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from infra.clock import Clock, SystemClock
-from infra.errors import AwsError, Throttled, Unfinished, Unreachable
+from infra.errors import AwsError, Credentials, Denied, Throttled, Unfinished, Unreachable
 from infra.stack import Stack, event_line, in_progress, last_operation, unfinished
 from infra.stacks import Stacks
 from infra.telling import Telling
@@ -18,6 +18,9 @@ QUIET_SECONDS = 60.0
 FAILED_LOOKS = 6
 """So many in a row, and the wait is over."""
 LONGEST_PAUSE_SECONDS = 60.0
+
+
+GOES_ON = "what has begun goes on in AWS: the same command again waits for it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +56,13 @@ class Watch:
                 if failures > FAILED_LOOKS:
                     raise
                 self._bear(error, failures)
+            except (Credentials, Denied) as error:
+                # A long wait outlives what somebody signed in with.
+                raise type(error)(*error.lines, GOES_ON) from None
             waited = self.clock.monotonic() - began
             if waited >= self.pace.timeout_seconds:
-                raise Unfinished(
-                    f"{what} is not done after {lasting(timedelta(seconds=waited))}: it goes on in AWS",
-                    "the same command again waits on; --timeout gives it longer",
-                )
+                told = lasting(timedelta(seconds=waited))
+                raise Unfinished(f"{what} is not done after {told}; --timeout gives it longer", GOES_ON)
             self.clock.sleep(min(self.pace.every_seconds * 2 ** min(failures, 8), self._longest()))
 
     def _bear(self, error: AwsError, failures: int) -> None:

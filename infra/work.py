@@ -8,9 +8,9 @@ from typing import Literal
 
 from infra.aws import Aws
 from infra.errors import Misused
-from infra.parameters import Given, Sent, missing_from, resolved, sent
+from infra.parameters import NOTHING, Given, Sent, missing_from, resolved, sent
 from infra.rules import broken_rules
-from infra.stack import Stack, failure_lines, last_operation
+from infra.stack import RemoveFirst, Stack, failure_lines, last_operation, next_step
 from infra.stacks import Stacks
 from infra.template import Template
 from infra.waiting import Watch
@@ -31,7 +31,7 @@ class Work:
     watch: Watch
     templates: Mapping[Part, Template]
     parts: tuple[Part, ...] = PARTS
-    given: Given = Given({}, {})  # noqa: RUF009  (frozen)
+    given: Given = NOTHING
     yes: bool = False
 
     def stack_name(self, part: Part) -> str:
@@ -39,10 +39,6 @@ class Work:
 
     def stack(self, part: Part) -> Stack | None:
         return self.stacks.stack(self.stack_name(part))
-
-    def chosen(self) -> Mapping[Part, Template]:
-        """The templates of the parts that the command is for."""
-        return {part: self.templates[part] for part in self.parts}
 
     def fed(self, part: Part) -> tuple[str, ...]:
         """The parameters of a part that the part before it puts out, unless they are given."""
@@ -92,7 +88,9 @@ def refuse_incomplete(work: Work, existing: Mapping[Part, Stack | None]) -> None
     broken: list[str] = []
     for part in work.parts:
         stack = existing[part]
-        had = stack.parameters if stack is not None else {}
+        # One that has to be deleted first keeps nothing.
+        kept = stack is not None and not isinstance(next_step(stack), RemoveFirst)
+        had = stack.parameters if stack is not None and kept else {}
         # What the data stack will put out, it need not have put out yet.
         to_come: Sequence[str] = ()
         if "data" in work.parts or existing["data"] is not None:

@@ -12,7 +12,8 @@ import pytest
 from botocore.loaders import create_loader
 
 from infra.cli import main
-from tests.support.fake_aws import with_credentials
+from tests.support.fake_aws import FakeAws, fake_aws, with_credentials
+from tests.support.fake_stacks import FakeStacks
 from tests.support.moto_server import moto_server
 
 REGION = "eu-central-1"
@@ -154,3 +155,26 @@ GIVEN = (
     "ImageUri=gateway:1",
 )
 """What the two stacks need."""
+
+DATA_STACK, SERVICE_STACK = "streamhold-data", "streamhold-service"
+PUT_OUT = {"RedisUrlSecretArn": "arn:secret", "Endpoint": "valkey:6379"}
+
+
+@pytest.fixture
+def aws() -> Iterator[FakeAws]:
+    """What stands in for AWS where moto does not do what AWS does; it has no operation yet."""
+    with fake_aws() as running:
+        yield running
+
+
+@pytest.fixture
+def stacks(aws: FakeAws) -> FakeStacks:
+    """No stack there; the data stack will put out what the service takes."""
+    made = FakeStacks(aws)
+    made.outputs[DATA_STACK] = PUT_OUT
+    return made
+
+
+def asked_of_stacks(aws: FakeAws, *operations: str) -> list[tuple[str, str]]:
+    """Which of these was asked for which stack, in order."""
+    return [(name, asked["StackName"]) for name, asked in aws.asked if name in operations]

@@ -5,23 +5,16 @@ from __future__ import annotations
 import socket
 import sys
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from infra.cli import main
 from tests.infra.conftest import Infra, QuickClock
-from tests.support.fake_aws import Failure, FakeAws, fake_aws, with_credentials, without_credentials
+from tests.support.fake_aws import Failure, FakeAws, with_credentials, without_credentials
 from tests.support.fake_stacks import FakeStacks
 
 SECRET = "a-very-secret-access-key"
-
-
-@pytest.fixture
-def aws() -> Iterator[FakeAws]:
-    with fake_aws() as running:
-        yield running
 
 
 @pytest.mark.parametrize(

@@ -7,26 +7,19 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from infra.cli import main
 from tests.infra.conftest import GIVEN, REGION, Infra
-from tests.support.fake_aws import FakeAws, fake_aws
+from tests.support.fake_aws import FakeAws
 from tests.support.fake_stacks import Act, FakeStacks, quickly
 from tests.support.processes import ROOT, RunningProcess
 from tests.support.terminal import Terminal
 
 NOWHERE = "http://127.0.0.1:9"
 """Nobody is asked there: what is wrong is told before."""
-
-
-@pytest.fixture
-def aws() -> Iterator[FakeAws]:
-    with fake_aws() as running:
-        yield running
 
 
 def test_everything_wrong_with_the_parameters_is_told_at_once(infra: Infra, templates: Path) -> None:

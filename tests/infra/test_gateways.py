@@ -4,22 +4,14 @@ HTTP from tests/support/fake_gateways.py: moto starts no task of a service, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.infra.conftest import Infra
-from tests.support.fake_aws import Failure, FakeAws, fake_aws
+from tests.support.fake_aws import Failure, FakeAws
 from tests.support.fake_gateways import BREAKS, OUTPUTS, FakeGateways
 from tests.support.fake_stacks import Act, FakeStacks
 
 PRIMARY = {"status": "PRIMARY", "rolloutState": "COMPLETED"}
-
-
-@pytest.fixture
-def aws() -> Iterator[FakeAws]:
-    with fake_aws() as running:
-        yield running
 
 
 @pytest.fixture

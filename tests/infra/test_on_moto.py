@@ -1,5 +1,5 @@
 """All commands against moto over real HTTP. moto does everything at once and tells nothing of
-single resources: what takes time or goes wrong is in test_on_a_fake.py.
+single resources: what takes time or goes wrong is in test_deploy.py, test_plan.py and test_destroy.py.
 """
 
 from __future__ import annotations

@@ -205,6 +205,8 @@ class FakeStacks:
             stack = self.there(asked["StackName"], "REVIEW_IN_PROGRESS")
         elif asked["ChangeSetType"] == "CREATE" and stack.status != "REVIEW_IN_PROGRESS":
             return Failure("ValidationError", message=f"Stack [{stack.name}] already exists")
+        if asked["ChangeSetName"] in stack.change_sets:
+            return Failure("AlreadyExistsException", message="ChangeSet already exists")
         stack.change_sets.append(asked["ChangeSetName"])
         self._looks[asked["ChangeSetName"]] = 0
         return {"Id": f"arn:changeSet/{asked['ChangeSetName']}", "StackId": stack.id}
@@ -216,7 +218,9 @@ class FakeStacks:
         status = self.change_set_states[min(look, len(self.change_set_states) - 1)]
         paged = self._paged("Changes", list(self.changes), asked)
         assert not isinstance(paged, Failure)
-        return {"Status": status, "StatusReason": self.change_set_reason, **paged}
+        (stack,) = [one for one in self.stacks.values() if name in one.change_sets]
+        identity = {"ChangeSetId": f"arn:changeSet/{name}", "StackId": stack.id}
+        return {**identity, "Status": status, "StatusReason": self.change_set_reason, **paged}
 
     def _DeleteChangeSet(self, asked: Mapping[str, Any]) -> Answer:
         name = asked["ChangeSetName"].rpartition("/")[2]
