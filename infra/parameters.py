@@ -69,7 +69,7 @@ def read_file(text: str, path: str) -> tuple[Given, list[str]]:
     try:
         # Every value as it is written: 8.10 is no number here, nor 012345678901.
         tree = yaml.load(text, Loader=yaml.BaseLoader)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         return NOTHING, [f"{path}: it is no YAML: {safe(str(error))}"]
     if not tree:
         return NOTHING, []

@@ -20,14 +20,14 @@ def broken_rules(rules: Mapping[str, Any], values: Mapping[str, str | None]) -> 
         try:
             if "RuleCondition" in rule and not _holds(rule["RuleCondition"], values):
                 continue
-        except _UndecidedError:
+        except (_UndecidedError, RecursionError):
             continue
         for one in rule.get("Assertions", ()):
             try:
                 if not _holds(one["Assert"], values):
                     told = str(one.get("AssertDescription", "a rule of the template does not hold"))
                     found.append(" ".join(told.split()))
-            except _UndecidedError:
+            except (_UndecidedError, RecursionError):
                 continue
     return found
 
@@ -38,7 +38,7 @@ def condition_holds(
     """Whether a condition of the template does; None where only AWS can tell."""
     try:
         return _holds(conditions.get(name), values, conditions)
-    except _UndecidedError:
+    except (_UndecidedError, RecursionError):
         return None
 
 

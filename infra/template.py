@@ -90,6 +90,15 @@ _Loader.add_multi_constructor("!", _short_form)
 def read_template(text: str) -> Template:
     """The template that `text` is. Raises TemplateError, in the reader's words."""
     try:
+        return _read(text)
+    except (TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        if isinstance(error, TemplateError):
+            raise
+        raise TemplateError(f"something in it is not of the kind that it should be: {error}") from None
+
+
+def _read(text: str) -> Template:
+    try:
         tree = yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
         raise TemplateError(f"it is no YAML: {' '.join(str(error).split())}") from None
@@ -106,7 +115,7 @@ def read_template(text: str) -> Template:
         tuple(_resource(name, body) for name, body in resources.items()),
         tuple(_part(tree, "Outputs")),
         _capabilities(resources),
-        {name: _mapping(body, name) for name, body in _part(tree, "Rules").items()},
+        {name: _rule(_mapping(body, name), name) for name, body in _part(tree, "Rules").items()},
         _part(tree, "Conditions"),
     )
 
@@ -127,14 +136,21 @@ def _parameter(name: str, body: Mapping[str, Any]) -> Parameter:
         str(body.get("Type", "String")),
         as_text(body["Default"]) if "Default" in body else None,
         tuple(as_text(value) for value in body.get("AllowedValues", ())),
-        body.get("AllowedPattern"),
-        body.get("ConstraintDescription"),
+        _text(body.get("AllowedPattern")),
+        _text(body.get("ConstraintDescription")),
         _number(body.get("MinValue")),
         _number(body.get("MaxValue")),
         _whole(body.get("MinLength")),
         _whole(body.get("MaxLength")),
         as_text(body.get("NoEcho", False)) == "true",
     )
+
+
+def _rule(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    assertions = body.get("Assertions") or []
+    if not isinstance(assertions, list) or not all(isinstance(a, dict) and "Assert" in a for a in assertions):
+        raise TemplateError(f"the Assertions of {name} should be a list, with an Assert in each")
+    return {**body, "Assertions": assertions}
 
 
 def as_text(value: object) -> str:
@@ -146,6 +162,10 @@ def as_text(value: object) -> str:
             return ",".join(as_text(one) for one in value)
         case _:
             return str(value)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else as_text(value)
 
 
 def _number(value: object) -> float | None:
