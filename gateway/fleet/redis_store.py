@@ -16,15 +16,24 @@ one slot.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha1
+from textwrap import shorten
 from typing import Any, Protocol, cast
 
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError, NoScriptError, ReadOnlyError, RedisError, TimeoutError
+from redis.exceptions import (
+    ConnectionError,
+    NoScriptError,
+    ReadOnlyError,
+    RedisClusterException,  # is no RedisError
+    RedisError,
+    TimeoutError,
+)
 
 from gateway.errors import FleetRefused, FleetUnavailable
 from gateway.fleet.encoding import decode_entry, moment
@@ -37,6 +46,9 @@ from gateway.logs import hide_passwords
 
 TIMEOUT_SECONDS = 1.0
 """How long a connect, and each reply, may take where nothing else is said."""
+
+_MOST_SAID = 400
+"""Characters of a server's words that are told."""
 
 
 class RedisClient(Protocol):
@@ -54,7 +66,7 @@ class RedisClient(Protocol):
 def open_client(url: str, *, timeout_seconds: float = TIMEOUT_SECONDS, cluster: bool = False) -> RedisClient:
     """A client that fails in time. It connects when it is first used; `await client.aclose()` ends it.
 
-    Raises FleetRefused for a URL that is not redis://, rediss:// or unix://.
+    Raises FleetRefused for a URL that is not redis://, rediss:// or unix://, and for one that no cluster has.
     """
     options: dict[str, Any] = {
         "socket_timeout": timeout_seconds,
@@ -67,7 +79,7 @@ def open_client(url: str, *, timeout_seconds: float = TIMEOUT_SECONDS, cluster: 
         if cluster:
             return cast("RedisClient", RedisCluster.from_url(url, **options))
         return cast("RedisClient", Redis.from_url(url, **options))
-    except (ValueError, RedisError) as error:
+    except (ValueError, RedisError, RedisClusterException) as error:
         raise FleetRefused(f"the fleet's url cannot be used: {hide_passwords(str(error))}") from error
 
 
@@ -84,9 +96,17 @@ class _Script:
                 return await client.evalsha(self._sha, len(keys), *keys, *args)
             except NoScriptError:
                 return await client.eval(self._text, len(keys), *keys, *args)
-        except (RedisError, OSError) as error:
-            said = hide_passwords(str(error)) or type(error).__name__
-            raise FleetUnavailable(f"the fleet's store gave no usable answer: {said}") from error
+        except (RedisError, RedisClusterException, OSError) as error:
+            raise _unavailable(str(error) or type(error).__name__) from error
+        except Exception as error:
+            # What the library makes of bytes that are no answer, and of options that no connection takes.
+            raise _unavailable(f"{type(error).__name__}: {error}") from error
+
+
+def _unavailable(said: str) -> FleetUnavailable:
+    """With what was said, as far as a line has room for it."""
+    told = shorten(hide_passwords(said), _MOST_SAID, placeholder=" ...")
+    return FleetUnavailable(f"the fleet's store gave no usable answer: {told}")
 
 
 class RedisFleetStore:
@@ -110,18 +130,31 @@ class RedisFleetStore:
     async def beat(self, beat: Beat) -> Answer:
         said = checked_beat(beat, self._spec)
         args = (said.member_id, said.incarnation, said.number, said.ttl_us, said.usual_ttl_us, said.payload)
-        now, found, written, entries = await self._beat.run(self._client, self._keys, *args)
-        return Answer(_decode(now, entries), read_incarnation(found), written == 1)
+        reply = await self._beat.run(self._client, self._keys, *args)
+        with _as_the_script_replies():
+            now, found, written, entries = reply
+            return Answer(_decode(now, entries), read_incarnation(found), written == 1)
 
     async def view(self) -> FleetView:
-        now, expired, entries = await self._view.run(self._client, self._keys)
-        return _decode(now, entries, frozenset(expired))
+        reply = await self._view.run(self._client, self._keys)
+        with _as_the_script_replies():
+            now, expired, entries = reply
+            return _decode(now, entries, frozenset(expired))
 
     async def leave(self, member_id: str, *, incarnation: str | None = None) -> bool:
         args = [member_id.encode()]
         if incarnation is not None:
             args.append(checked_incarnation(incarnation))
         return bool(await self._leave.run(self._client, self._keys, *args) == 1)
+
+
+@contextmanager
+def _as_the_script_replies() -> Iterator[None]:
+    """Raises FleetUnavailable for a reply that is not one of the script's: something else answers there."""
+    try:
+        yield
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise _unavailable("its reply is none of the script's; is it Redis?") from error
 
 
 def _decode(now: bytes, entries: Sequence[bytes], expired: frozenset[bytes] = frozenset()) -> FleetView:

@@ -22,6 +22,11 @@ from gateway.settings.fields import (
     no_boolean,
 )
 
+DATABASE = re.compile(r"[0-9]{1,9}")
+
+LEAST_SECONDS = 0.001
+"""What a fleet's spans are at least: stores and timers know nothing finer for sure."""
+
 SCHEMES = ("redis", "rediss", "unix")
 """In the clear, by TLS, by a socket of this machine."""
 URL_OPTIONS = frozenset(
@@ -59,6 +64,13 @@ def _region(value: str) -> str:
     return value
 
 
+def fits_a_cluster(url: SecretStr) -> bool:
+    """Whether a cluster can be at a `fleet.url`: it has no socket of this machine, and no database but 0."""
+    parts = urlsplit(url.get_secret_value())
+    databases = [text for name, text in parse_qsl(parts.query) if name == "db"]
+    return parts.scheme != "unix" and not any(map(int, (parts.path[1:] or "0", *databases)))
+
+
 def _fleet_url(value: SecretStr) -> SecretStr:
     """A server's address. No message repeats a part of it: it may hold a password."""
     try:
@@ -69,10 +81,15 @@ def _fleet_url(value: SecretStr) -> SecretStr:
         usable = False
     if not usable:
         raise ValueError("should be an address such as redis://HOST:6379/0, rediss://HOST:6379/0 for TLS")
-    if parts.scheme != "unix" and parts.path not in ("", "/") and not parts.path[1:].isdecimal():
+    if parts.scheme != "unix" and parts.path not in ("", "/") and not DATABASE.fullmatch(parts.path[1:]):
         raise ValueError("should name a database by its number, as in redis://HOST:6379/0")
-    if {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)} - URL_OPTIONS:
+    query = parse_qsl(parts.query, keep_blank_values=True)
+    if {name for name, _ in query} - URL_OPTIONS:
         raise ValueError(f"has a query that is not understood; it may set {', '.join(sorted(URL_OPTIONS))}")
+    if not all(DATABASE.fullmatch(text) for name, text in query if name == "db"):
+        raise ValueError("should name a database by its number, as in ?db=0")
+    if parts.scheme != "rediss" and any(name.startswith("ssl_") for name, _ in query):
+        raise ValueError("sets files for TLS in its query, which are for rediss:// alone")
     return value
 
 
@@ -81,7 +98,7 @@ FleetName = Annotated[str, AfterValidator(partial(checked_name, what="a fleet's 
 Namespace = Annotated[str, AfterValidator(partial(checked_name, what="a fleet's namespace"))]
 MemberId = Annotated[str, AfterValidator(checked_id)]
 FleetSeconds = Annotated[
-    float, BeforeValidator(no_boolean), finite("above 0"), Field(gt=0, le=LONGEST_SECONDS)
+    float, BeforeValidator(no_boolean), finite("above 0"), Field(ge=LEAST_SECONDS, le=LONGEST_SECONDS)
 ]
 EndpointUrl = Annotated[str, AfterValidator(_endpoint_url)]
 AwsName = Annotated[str, AfterValidator(_aws_name)]

@@ -21,7 +21,7 @@ from gateway.affinity import Affinity
 from gateway.logs import HIDDEN, hide_passwords
 from gateway.replicas.config import HealthPolicy, RouterConfig
 from gateway.replicas.endpoint import replicas_problems
-from gateway.settings.meeting import DiscoverySettings, FleetSettings
+from gateway.settings.meeting import DiscoverySettings, FleetSettings, fits_a_cluster
 from gateway.settings.sections import (
     AdminSettings,
     AdmissionSettings,
@@ -246,6 +246,8 @@ def _fleet_rules(fleet: FleetSettings, failed: Collection[Path]) -> Iterator[Bro
             yield backend, "redis needs a library that is not installed: pip install '.[fleet]' in a clone"
         if fleet.url is None and not _failed(url, failed):
             yield url, "is missing: fleet.backend redis needs the server's address, as in redis://HOST:6379/0"
+        if fleet.cluster and fleet.url is not None and not fits_a_cluster(fleet.url):
+            yield url, "has a database or a socket that no cluster has; redis://HOST:6379, or cluster false"
     every: Path = ("fleet", "every_seconds")
     ttl: Path = ("fleet", "ttl_seconds")
     if _failed(every, failed) or _failed(ttl, failed) or fleet.every_seconds * 2 < fleet.ttl_seconds:

@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -105,6 +105,60 @@ async def test_a_server_that_is_down_is_unavailable_at_once(own_server: RedisSer
         for call in (store.beat(Beat("a")), store.view(), store.leave("a")):
             with pytest.raises(FleetUnavailable, match="no usable answer"):
                 await call
+
+
+def in_bulk(*texts: bytes) -> bytes:
+    return b"".join(b"$%d\r\n%s\r\n" % (len(text), text) for text in texts)
+
+
+TWICE = in_bulk(b"a", b"1\ti\t1\t1\tserving\t{}") * 2
+
+
+@pytest.mark.parametrize("cluster", [False, True], ids=["one", "cluster"])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(b"HTTP/1.1 400 Bad Request\r\n\r\n", id="http"),
+        pytest.param(b"+OK\r\n", id="ok"),
+        pytest.param(b":1\r\n", id="number"),
+        pytest.param(b"*0\r\n", id="empty"),
+        pytest.param(b"*4\r\n" + in_bulk(b"x", b"y") + b":1\r\n*0\r\n", id="no time"),
+        pytest.param(b"*4\r\n" + in_bulk(b"9" * 40, b"y") + b":1\r\n*0\r\n", id="no such time"),
+        pytest.param(b"*4\r\n" + in_bulk(b"1", b"y") + b":1\r\n*4\r\n" + TWICE, id="one id twice"),
+        pytest.param(b"*4\r\n" + in_bulk(b"1", b"y") + b":1\r\n*1\r\n" + in_bulk(b"a"), id="half a pair"),
+        pytest.param(b"*4\r\n" + in_bulk(b"1", b"y") + b":1\r\n*2\r\n$-1\r\n$-1\r\n", id="no ids"),
+        pytest.param(b"-MOVED somewhere\r\n", id="moved"),
+        pytest.param(b"-ERR " + b"no, " * 100_000 + b"\r\n", id="much to say"),
+        pytest.param(b"", id="nothing"),
+    ],
+)
+async def test_what_is_no_store_is_one_that_gives_no_usable_answer(reply: bytes, cluster: bool) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while reply and await reader.read(65_536):
+                writer.write(reply)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server, opened(url, timeout_seconds=0.3, cluster=cluster) as store:
+        for call in (store.beat(Beat("a")), store.view()):
+            with pytest.raises(FleetUnavailable, match="no usable answer") as told:
+                await call
+            assert len(str(told.value)) < 500
+
+
+async def test_a_cluster_that_is_down_is_unavailable() -> None:
+    async with opened(f"redis://127.0.0.1:{free_port()}", cluster=True) as store:
+        for call in (store.beat(Beat("a")), store.view(), store.leave("a")):
+            with pytest.raises(FleetUnavailable, match="no usable answer"):
+                await call
+
+
+@pytest.mark.parametrize("url", ["redis://127.0.0.1/3", "unix:///nowhere"])
+def test_what_no_cluster_has_is_refused_for_one(url: str) -> None:
+    with pytest.raises(FleetRefused, match="cannot be used"):
+        open_client(url, cluster=True)
 
 
 async def test_a_server_that_hangs_is_given_up_in_time_and_may_have_applied_the_beat(

@@ -229,6 +229,10 @@ def test_replicas_that_cannot_be_used(tmp_path: Path, text: str, key: str, said:
         ("fleet.url", "redis://:hush@a:0", "redis://HOST:6379/0"),
         ("fleet.url", "redis://a/x", "a database by its number"),
         ("fleet.url", "redis://a?passwort=hush", "it may set client_name, db, password"),
+        ("fleet.url", "redis://a/99999999999999999999", "a database by its number"),
+        ("fleet.url", "redis://a?db=hush", "a database by its number"),
+        ("fleet.url", "unix:///a?db=", "a database by its number"),
+        ("fleet.url", "redis://a?ssl_ca_certs=/a", "for rediss:// alone"),
         ("fleet.url", "7", "text"),
         ("fleet.name", "'a:b'", "no colon"),
         ("fleet.name", "''", "at least one character"),
@@ -238,9 +242,10 @@ def test_replicas_that_cannot_be_used(tmp_path: Path, text: str, key: str, said:
         ("fleet.ttl_seconds", ".inf", "a finite number above 0"),
         ("fleet.ttl_seconds", "1000000", "at most 86400"),
         ("fleet.every_seconds", "5", "below half of fleet.ttl_seconds (10)"),
-        ("fleet.every_seconds", "0", "more than 0"),
+        ("fleet.every_seconds", "0", "0.001 or more"),
+        ("fleet.every_seconds", "1e-9", "0.001 or more"),
         ("fleet.on_stop", "stay", "leave or linger"),
-        ("fleet.linger_for_seconds", "0", "more than 0"),
+        ("fleet.linger_for_seconds", "0", "0.001 or more"),
         ("fleet.report_max_bytes", "10", "256 or more"),
         ("fleet.shed", "true", "needs other gateways"),
         ("fleet.shed", "maybe", "true or false"),
@@ -306,6 +311,17 @@ def test_a_redis_fleet_needs_its_servers_address(tmp_path: Path) -> None:
     assert (
         problems(tmp_path, GOOD, {"GATEWAY_FLEET__BACKEND": "redis", "GATEWAY_FLEET__URL": "redis://a"}) == []
     )
+
+
+@pytest.mark.parametrize("url", ["redis://:hush@a/3", "redis://:hush@a?db=3", "unix:///a"])
+def test_what_no_cluster_has_is_refused_for_one(tmp_path: Path, url: str) -> None:
+    fleet = f"fleet: {{backend: redis, url: '{url}', cluster: true}}\n"
+    [problem] = problems(tmp_path, GOOD + fleet)
+    assert problem.key == "fleet.url"
+    assert "no cluster has" in problem.message
+    assert "hush" not in problem.message
+    assert problems(tmp_path, GOOD + fleet.replace("true", "false")) == []
+    assert problems(tmp_path, GOOD + "fleet: {backend: redis, url: 'rediss://a:1/0', cluster: true}\n") == []
 
 
 @pytest.mark.parametrize("session", ["{protocol: passthrough}", "{resume: false}"])
@@ -387,7 +403,9 @@ def test_a_redis_fleet_needs_its_library(tmp_path: Path, monkeypatch: pytest.Mon
     assert "pip install '.[fleet]' in a clone" in problem.message
 
 
-@pytest.mark.parametrize("url", ["http://:hush@a", "redis://:hush@a/x", "redis://:hush@a:0", "hush"])
+@pytest.mark.parametrize(
+    "url", ["http://:hush@a", "redis://a?db=hush", "redis://:hush@a/x", "redis://:hush@a:0", "hush"]
+)
 def test_no_message_repeats_a_part_of_the_fleets_address(tmp_path: Path, url: str) -> None:
     for problem in (
         *problems(tmp_path, GOOD + f"fleet: {{url: '{url}'}}\n"),
