@@ -17,6 +17,12 @@ MOST_LETTERS = 64
 NAME_PATTERN = "^[A-Za-z0-9_-]{1,64}$"
 _PATTERNS: Mapping[str, str] = {NAME_PATTERN: "a name of 1 to 64 letters, digits, - and _"}
 _LIBRARY = re.compile(r"Expected `(\w+)(?: \| null)?`(?:, got `\w+`| (>=|<=|>|<) (\S+?))(?: - at .*)?")
+_PLAIN: Mapping[type, str] = {
+    inspect.BoolType: "true or false",
+    inspect.NoneType: "null",
+    inspect.ListType: "a list",
+    inspect.DictType: "an object",
+}
 _KINDS: Mapping[str, str] = {
     "int": "a whole number",
     "float": "a number",
@@ -47,20 +53,30 @@ def wrong_value(fields: Mapping[str, Any], kind: type) -> str | None:
     for entry in _fields(kind):
         if entry.encode_name not in fields:
             continue
-        value = fields[entry.encode_name]
-        if not _fits(value, entry.type):
-            hint = did_you_mean(value, map(str, choices(entry.type))) if isinstance(value, str) else ""
-            return f"{entry.encode_name} must be {wanted(entry.type)}, not {shown(value)}{hint}"
+        if (wrong := _mismatch(fields[entry.encode_name], entry.type)) is not None:
+            return f"{entry.encode_name} {wrong}"
     return None
 
 
-def choices(kind: inspect.Type) -> tuple[Any, ...]:
+def mismatch(value: Any, kind: Any) -> str | None:
+    """What is wrong with a value that should be of this type; None where it is of it."""
+    return _mismatch(value, inspect.type_info(kind))
+
+
+def _mismatch(value: Any, kind: inspect.Type) -> str | None:
+    if _fits(value, kind):
+        return None
+    hint = did_you_mean(value, map(str, _choices(kind))) if isinstance(value, str) else ""
+    return f"must be {wanted(kind)}, not {shown(value)}{hint}"
+
+
+def _choices(kind: inspect.Type) -> tuple[Any, ...]:
     """The values that there are to choose from; none where any will do."""
     return kind.values if isinstance(kind, inspect.LiteralType) else ()
 
 
 def choices_of(kind: type, field: str) -> tuple[Any, ...]:
-    """The same of a field of `kind`, in the order in which they were declared."""
+    """What a field of `kind` may be, in the order in which it was declared; none where any value will do."""
     hint = get_type_hints(kind)[field]
     return get_args(hint) if str(get_origin(hint)) == "typing.Literal" else ()
 
@@ -73,10 +89,6 @@ def types_of(kind: type) -> dict[str, str]:
 def wanted(kind: inspect.Type) -> str:
     """What a value of that type is called."""
     match kind:
-        case inspect.BoolType():
-            return "true or false"
-        case inspect.NoneType():
-            return "null"
         case inspect.IntType():
             return "a whole number" + _bounds(kind)
         case inspect.FloatType():
@@ -87,8 +99,10 @@ def wanted(kind: inspect.Type) -> str:
             return "one of " + ", ".join(str(value) for value in values)
         case inspect.UnionType(types=types):
             return " or ".join(wanted(each) for each in types)
+        case inspect.ListType(item_type=inspect.StrType()):
+            return "a list of texts"
         case _:
-            return "another value"
+            return _PLAIN.get(type(kind), "another value")
 
 
 def shown(value: Any) -> str:
@@ -143,6 +157,10 @@ def _fits(value: Any, kind: inspect.Type) -> bool:
             return not isinstance(value, bool | float) and value in values
         case inspect.UnionType(types=types):
             return any(_fits(value, each) for each in types)
+        case inspect.ListType(item_type=item):
+            return isinstance(value, list | tuple) and all(_fits(each, item) for each in value)
+        case inspect.DictType():
+            return isinstance(value, Mapping)
         case _:
             return True
 

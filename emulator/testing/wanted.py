@@ -12,6 +12,7 @@ import msgspec
 from emulator.faults import BadFault, Fault, Flaky, fault_from
 from emulator.replica.scaling import ScaleToZero
 from emulator.replica.spec import names_of, unknown_among
+from emulator.wording import mismatch
 
 Isolation = Literal["none", "process"]
 Media = Literal["filler", "mp4"]
@@ -126,7 +127,8 @@ def _checked(name: str, value: Any) -> Any:
             }
         return converted
     except msgspec.ValidationError as error:
-        raise BadMark(f"{name}: {str(error).replace('`', '')}, not {value!r}") from error
+        wrong = mismatch(value, _TYPES[name]) or f"{str(error).replace('`', '')}, not {value!r}"
+        raise BadMark(f"{name}: {wrong}") from error
 
 
 def _faults_in(told: Any, where: str) -> list[Fault]:
