@@ -148,11 +148,11 @@ class Scene:
 
     def return_to(self, gateway: Gateway, session: Session) -> None:
         """A client that was handed over comes to `gateway`, and does not give up."""
-        replica = gateway.choose(self.rng)
-        if replica is not None:
+        while (replica := gateway.choose(self.rng)) is not None:
             session.replica = replica
-        if replica is None or not self._open(gateway, session):
-            asyncio.get_running_loop().call_later(1, self._come_back, session)
+            if self._open(gateway, session):
+                return
+        asyncio.get_running_loop().call_later(1, self._come_back, session)
 
     def _serve(self, gateway: Gateway) -> None:
         """Whoever waits at `gateway` gets what it believes to be free, and what is."""
