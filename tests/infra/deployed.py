@@ -25,6 +25,7 @@ from gateway.routes.health import HealthController
 from gateway.session import roster
 from gateway.settings import Settings, load
 from gateway.settings.fields import SECRETS
+from gateway.settings.meeting import FleetSettings
 from gateway.settings.sections import AdminSettings, SessionSettings
 from tests.support.cloudformation import Stack, template_at
 from tests.support.processes import ROOT
@@ -95,6 +96,7 @@ class Gateway:
     healthy: str = names.HEALTHY_REPLICAS
     sleeping: str = names.SLEEPING_REPLICAS
     dimension: str = names.SERVICE
+    fleet_namespace: str = FleetSettings().namespace
     secrets: tuple[tuple[str | int, ...], ...] = SECRETS
     """Settings that are secrets."""
     commands: tuple[str, ...] = COMMANDS

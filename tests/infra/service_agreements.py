@@ -246,6 +246,14 @@ def roll_out(stack: Stack, gateway: Gateway) -> None:
     assert about["AvailabilityZoneRebalancing"] == "DISABLED"
 
 
+def meeting(stack: Stack, gateway: Gateway) -> None:
+    """Gateways meet in a fleet where they are given a server for it, under the name that replicas expect."""
+    fleet = settings(stack, gateway).fleet
+    assert fleet.backend == ("redis" if stack.parameters["RedisUrlSecretArn"] else "none")
+    assert stack.parameters["FleetNamespace"] == fleet.namespace == gateway.fleet_namespace
+    assert not fleet.cluster, "the data stack has one endpoint"
+
+
 def order(stack: Stack, gateway: Gateway) -> None:
     """No task starts before it can be reached."""
     assert set(stack.resources["Service"]["DependsOn"]) >= {"SessionRule", "GatewayIngress"}
@@ -271,6 +279,7 @@ AGREEMENTS: tuple[Agreement, ...] = (
     open_files,
     confinement,
     roll_out,
+    meeting,
     order,
 )
 

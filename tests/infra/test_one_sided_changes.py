@@ -177,6 +177,8 @@ IN_THE_TEMPLATE: list[Change] = [
     ("open_files", (*CONTAINER, "Ulimits", 0, "SoftLimit"), 1024),
     ("confinement", (*CONTAINER, "User"), "0:0"),
     ("confinement", (*CONTAINER, "ReadonlyRootFilesystem"), False),
+    ("meeting", ("Parameters", "FleetNamespace", "Default"), "gateways"),
+    ("meeting", variable("GATEWAY_FLEET__BACKEND"), "memory"),
     ("order", ("Resources", "Service", "DependsOn"), without("GatewayIngress")),
     ("order", ("Resources", "Service", "DependsOn"), without("SessionRule")),
     ("roll_out", (*SERVICE, "DeploymentConfiguration", "MinimumHealthyPercent"), 50),
@@ -211,6 +213,8 @@ IN_THE_CODE: list[tuple[str, Mapping[str, Any]]] = [
     ("alarms", {"sleeping": "Sleeping"}),
     ("alarms", {"environment": {"GATEWAY_METRICS__INTERVAL_SECONDS": "300"}}),
     ("every_variable", {"environment": {"GATEWAY_DISCOVERY__REGION": "us-east-1"}}),
+    ("meeting", {"fleet_namespace": "gateways"}),
+    ("meeting", {"environment": {"GATEWAY_FLEET__CLUSTER": "true"}}),
     ("capacity", {"environment": {"GATEWAY_ADMISSION__MAX_SESSIONS": "1000"}}),
     ("open_files", {"environment": {"GATEWAY_ADMISSION__MAX_SESSIONS": "40000"}}),
 ]

@@ -201,13 +201,18 @@ def _text(value: Any) -> str:
 
 
 def at(template: Any, *path: str | int) -> Any:
-    """What is there. A word finds an entry of a list by its Name, Key, Id or Field."""
+    """What is there. A word finds an entry of a list by its Name, Key, Id or Field, under a condition too."""
     for step in path:
         if isinstance(template, list) and isinstance(step, str):
-            template = next(one for one in template if step in _names(one))
+            entries = [entry for one in template for entry in (one, *_under_conditions(one))]
+            template = next(entry for entry in entries if step in _names(entry))
         else:
             template = template[step]
     return template
+
+
+def _under_conditions(entry: Any) -> list[Any]:
+    return entry["Fn::If"][1:] if isinstance(entry, dict) and "Fn::If" in entry else []
 
 
 def _names(entry: Any) -> set[Any]:
