@@ -7,6 +7,7 @@ import random
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -165,12 +166,18 @@ async def test_a_stand_in_named_by_aws_own_variable_is_asked_by_its_own_host(
         assert len((await source.listing()).replicas) == 1
 
 
-@pytest.mark.parametrize("variable", ["AWS_REGION", "AWS_DEFAULT_REGION"])
-async def test_the_region_is_that_of_the_environment(
-    cloudmap: CloudMap, monkeypatch: pytest.MonkeyPatch, variable: str
+@pytest.mark.parametrize(
+    "named", [("AWS_REGION",), ("AWS_DEFAULT_REGION",), ("AWS_REGION", "AWS_DEFAULT_REGION"), ()]
+)
+async def test_the_region_is_that_of_the_environment_before_the_configuration(
+    cloudmap: CloudMap, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: tuple[str, ...]
 ) -> None:
     cloudmap.register("i", "10.0.0.1")
-    monkeypatch.setenv(variable, REGION)
+    # The first that names one counts; whatever comes after it names another.
+    for variable, region in zip(named, (REGION, "us-east-1"), strict=False):
+        monkeypatch.setenv(variable, region)
+    (tmp_path / "config").write_text(f"[default]\nregion = {'us-west-2' if named else REGION}\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     async with AwsClient(SERVICE, AwsPlace(endpoint_url=cloudmap.url)) as client:
         assert len((await CloudMapSource(client, NAMED, PACE).listing()).replicas) == 1
 
