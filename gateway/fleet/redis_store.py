@@ -105,6 +105,8 @@ class _Script:
 
 def _unavailable(said: str) -> FleetUnavailable:
     """With what was said, as far as a line has room for it."""
+    if "unauthenticated" in said:  # what a server without a password from us says to more than ten words
+        said = "the server asks for a password"
     told = shorten(hide_passwords(said), _MOST_SAID, placeholder=" ...")
     return FleetUnavailable(f"the fleet's store gave no usable answer: {told}")
 

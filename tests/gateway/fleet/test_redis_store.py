@@ -295,6 +295,21 @@ async def test_a_cluster_keeps_both_keys_in_one_slot(kind: Kind, tmp_path: Path,
         node.kill()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_server_that_asks_for_a_password_is_told_as_that(kind: Kind, tmp_path: Path) -> None:
+    server = RedisServer(kind, tmp_path, options=["--requirepass", "hush"])
+    try:
+        async with opened(server.url) as store:
+            with pytest.raises(FleetUnavailable, match=r"asks for a password|Authentication required"):
+                await store.beat(Beat("a"))
+        async with opened(server.url.replace("//", "//:wrong@")) as store:
+            with pytest.raises(FleetUnavailable, match="invalid username-password pair") as refusal:
+                await store.beat(Beat("a"))
+        assert "wrong" not in str(refusal.value)
+    finally:
+        server.kill()
+
+
 async def test_tls_verifies_the_server(tmp_path: Path) -> None:
     options = ["--tls-cert-file", f"{TLS}/server.crt", "--tls-key-file", f"{TLS}/server.key"]
     options += ["--tls-auth-clients", "no", "--tls-port"]
