@@ -12,7 +12,10 @@ What every line stands on:
 4. The two keys can be lost one by one (eviction, a hand at the keyboard). An entry without an expiry was
    alive at the last beat, whoever made that: it is given the fleet's ttl from now, and expires then if it is
    dead. An expiry without an entry says nothing of its member, and is dropped; the member comes back as new.
-5. A clock that went back (a failover to another machine) may leave a `since` in the future: it becomes now.
+5. A server without memory left refuses a script's ZADD and HSET, but no longer once the script has removed
+   something. So the first write changes nothing, and is one of those: all beats fail then, where else now
+   and then one would find room, and see itself alone.
+6. A clock that went back (a failover to another machine) may leave a `since` in the future: it becomes now.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ _BEAT = """
 -- ARGV: id, incarnation, number, this entry's ttl and the fleet's in microseconds, payload
 local id, incarnation, number, ttl, usual, payload = unpack(ARGV)
 number, ttl, usual = tonumber(number), tonumber(ttl), tonumber(usual)
+redis.call('ZADD', Z, 'XX', 'GT', 0, id)
 for _, gone in ipairs(redis.call('ZRANGEBYSCORE', Z, '-inf', whole(now))) do
     redis.call('ZREM', Z, gone)
     redis.call('HDEL', H, gone)

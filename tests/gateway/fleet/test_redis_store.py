@@ -295,6 +295,27 @@ async def test_a_cluster_keeps_both_keys_in_one_slot(kind: Kind, tmp_path: Path,
         node.kill()
 
 
+async def test_a_server_without_memory_refuses_every_beat(own_server: RedisServer) -> None:
+    async with opened(own_server.url) as store:
+        await store.beat(Beat("a"))
+        await store.beat(Beat("b", ttl=seconds(0.001)))
+        await eventually_ids(store, ["a"])
+        assert own_server.say("CONFIG", "SET", "maxmemory", "1") == "+OK"
+        for _ in range(2):  # not even the one that would remove what has expired, and has written by then
+            with pytest.raises(FleetUnavailable, match="maxmemory"):
+                await store.beat(Beat("c"))
+        assert own_server.say("CONFIG", "SET", "maxmemory", "0") == "+OK"
+        answer = await store.beat(Beat("c"))
+        assert [member.id for member in answer.view.members] == ["a", "c"]
+
+
+async def eventually_ids(store: RedisFleetStore, expected: list[str]) -> None:
+    async def there() -> bool:
+        return await ids(store) == expected
+
+    await eventually(there, f"the members are {expected}")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_server_that_asks_for_a_password_is_told_as_that(kind: Kind, tmp_path: Path) -> None:
     server = RedisServer(kind, tmp_path, options=["--requirepass", "hush"])
