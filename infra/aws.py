@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from infra.clock import Clock, SystemClock
 from infra.errors import (
@@ -121,18 +122,24 @@ class Aws:
     def _ask(self, service: str, operation: str, parameters: Mapping[str, object]) -> Mapping[str, Any]:
         """One attempt."""
         from botocore.exceptions import BotoCoreError, ClientError
-        from botocore.parsers import ResponseParserError
 
         try:
-            answer: Mapping[str, Any] = getattr(self._client(service), operation)(**parameters)
-        except ClientError as error:
-            raise self._refusal(service, operation, error.response) from None
-        except (BotoCoreError, ResponseParserError) as error:
+            method = getattr(self._client(service), operation)
+        except BotoCoreError as error:
             raise self._failure(_action(service, operation), error) from None
         except ValueError as error:
             # An endpoint that is no URL.
             raise Unreachable(safe(str(error))) from None
-        return answer
+        try:
+            answer = method(**parameters)
+        except ClientError as error:
+            raise self._refusal(service, operation, error.response) from None
+        except BotoCoreError as error:
+            raise self._failure(_action(service, operation), error) from None
+        except Exception:  # noqa: BLE001 - boto3's readers of answers fall over a page of HTML in many ways
+            raise self._not_aws(_action(service, operation)) from None
+        whole: Mapping[str, Any] = _whole(answer, lambda: self._not_aws(_action(service, operation)))
+        return whole
 
     def pages(
         self, service: str, operation: str, key: str, token: str, **parameters: object
@@ -157,9 +164,9 @@ class Aws:
                 retries={"total_max_attempts": 1, "mode": "standard"},
                 user_agent_extra="streamhold",
             )
-            self._clients[service] = self._session.client(
-                service, endpoint_url=self._place.endpoint_url, config=config
-            )
+            client = self._session.client(service, endpoint_url=self._place.endpoint_url, config=config)
+            _ = urlsplit(client.meta.endpoint_url).port  # raises ValueError where it is none
+            self._clients[service] = client
         return self._clients[service]
 
     def _refusal(self, service: str, operation: str, response: Mapping[str, Any]) -> AwsError:
@@ -189,7 +196,6 @@ class Aws:
     def _failure(self, what: str, error: Exception) -> AwsError:
         """There is no answer, or nothing could be asked."""
         from botocore import exceptions
-        from botocore.parsers import ResponseParserError
 
         missing = (
             exceptions.NoCredentialsError,
@@ -210,19 +216,22 @@ class Aws:
             return Refused(type(error).__name__, safe(str(error)))
         if isinstance(error, exceptions.ConnectionClosedError | exceptions.ReadTimeoutError):
             return Interrupted(f"the answer to {what} was lost: {safe(str(error), 200)}")
-        nobody = exceptions.EndpointConnectionError | exceptions.ConnectTimeoutError | ResponseParserError
+        nobody = exceptions.EndpointConnectionError | exceptions.ConnectTimeoutError
         if isinstance(error, nobody):
             return self._no_answer(error)
         return Unreachable(f"{what} failed: {safe(str(error))}")
 
-    def _no_answer(self, error: Exception) -> AwsError:
-        """Nobody there, or nobody who speaks AWS's API."""
-        from botocore.parsers import ResponseParserError
-
+    def _not_aws(self, what: str) -> Unreachable:
+        """There is an answer, and it is no answer of AWS's."""
         if self._place.endpoint_url is not None:
             where = safe(self._place.endpoint_url)
-            if isinstance(error, ResponseParserError):
-                return Unreachable(f"{where} answers, but not as AWS does: is --endpoint-url right?")
+            return Unreachable(f"{where} answers, but not as AWS does: is --endpoint-url right?")
+        return Unreachable(f"the answer to {what} is not one of AWS's: what stands between here and AWS?")
+
+    def _no_answer(self, error: Exception) -> AwsError:
+        """Nobody there."""
+        if self._place.endpoint_url is not None:
+            where = safe(self._place.endpoint_url)
             return Unreachable(f"nothing answers at {where}: is --endpoint-url right?")
         lines = [f"AWS does not answer in the region {safe(self.region)}: {safe(str(error), 200)}"]
         known = {
@@ -233,6 +242,30 @@ class Aws:
         if self.region not in known:
             lines.append(f"boto3 knows no region {safe(self.region)}: is --region right?")
         return Unreachable(*lines)
+
+
+class _Whole(dict[str, Any]):
+    """A part of an answer. What AWS always sends and this one lacks raises what `lacking` makes."""
+
+    __slots__ = ("_lacking",)
+
+    def __init__(self, parts: Mapping[str, Any], lacking: Callable[[], Exception]) -> None:
+        super().__init__(parts)
+        self._lacking = lacking
+
+    def __missing__(self, key: str) -> Any:
+        raise self._lacking()
+
+
+def _whole(value: Any, lacking: Callable[[], Exception]) -> Any:
+    """`value`, in which each mapping is a `_Whole`."""
+    match value:
+        case dict():
+            return _Whole({key: _whole(one, lacking) for key, one in value.items()}, lacking)
+        case list():
+            return [_whole(one, lacking) for one in value]
+        case _:
+            return value
 
 
 def _action(service: str, operation: str) -> str:

@@ -37,6 +37,8 @@ COMMANDS: Mapping[str, Callable[[Work], int]] = {
     "status": status,
     "destroy": destroy,
 }
+MOST_BYTES = 1 << 20
+"""Of a file that is read: a template is smaller by far, and parameters even more so."""
 _AFTER_CTRL_C = {
     "plan": "nothing was changed",
     "status": "nothing was changed",
@@ -92,13 +94,22 @@ def _templates(directory: Path) -> dict[Part, Template]:
     for part in PARTS:
         path = directory / f"{part}.yaml"
         try:
-            found[part] = read_template(path.read_text(encoding="utf-8"))
+            found[part] = read_template(_text_of(path))
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
             raise Misused(f"{path} cannot be read: {reason}") from None
         except TemplateError as error:
             raise Misused(f"{path} is no template: {error}") from None
     return found
+
+
+def _text_of(path: Path) -> str:
+    """Raises OSError, UnicodeDecodeError, and Misused for what goes on and on."""
+    with path.open("rb") as file:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise Misused(f"{safe(str(path))} cannot be read: it has more than {MOST_BYTES} bytes")
+    return content.decode("utf-8")
 
 
 def _given(options: argparse.Namespace, templates: Mapping[Part, Template], parts: Sequence[Part]) -> Given:
@@ -109,7 +120,7 @@ def _given(options: argparse.Namespace, templates: Mapping[Part, Template], part
     below, problems = NOTHING, list[str]()
     if options.parameters is not None:
         try:
-            text = Path(options.parameters).read_text(encoding="utf-8")
+            text = _text_of(Path(options.parameters))
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
             raise Misused(f"{safe(options.parameters)} cannot be read: {reason}") from None

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 
 import yaml
 
@@ -64,11 +65,26 @@ def read_pairs(pairs: Iterable[str]) -> tuple[Given, list[str]]:
     return Given(values, dict.fromkeys(values, "--parameter")), problems
 
 
+class _Loader(yaml.BaseLoader):
+    """YAML of texts alone, in which no key stands twice: of two image URIs, one is a mistake."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in keys:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"{key.value} stands there twice", key.start_mark
+                    )
+                keys.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
 def read_file(text: str, path: str) -> tuple[Given, list[str]]:
     """The mapping of names to values in a YAML file, and what is wrong with it."""
     try:
         # Every value as it is written: 8.10 is no number here, nor 012345678901.
-        tree = yaml.load(text, Loader=yaml.BaseLoader)
+        tree = yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, RecursionError) as error:
         return NOTHING, [f"{path}: it is no YAML: {safe(str(error))}"]
     if not tree:

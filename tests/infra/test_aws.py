@@ -103,11 +103,14 @@ def test_a_region_that_is_no_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.startswith("infra: ")
 
 
-@pytest.mark.parametrize("url", ["localhost:4566", "not a url", "http://"])
+@pytest.mark.parametrize(
+    "url", ["localhost:4566", "not a url", "http://", "http://127.0.0.1:99999", "http://[::1"]
+)
 def test_an_endpoint_that_is_no_url(infra: Infra, url: str) -> None:
     ended = infra(url, "status")
     assert ended.status == 1
     assert ended.err.startswith("infra: ")
+    assert "answers" not in ended.err
 
 
 def test_nobody_at_the_endpoint_and_no_password_shown(infra: Infra) -> None:
@@ -120,12 +123,24 @@ def test_nobody_at_the_endpoint_and_no_password_shown(infra: Infra) -> None:
     assert ended.err == f"infra: nothing answers at http://***@127.0.0.1:{port}: is --endpoint-url right?\n"
 
 
-def test_somebody_else_at_the_endpoint(infra: Infra) -> None:
+@pytest.mark.parametrize("command", [("status",), ("destroy", "--yes"), ("replace", "abc")])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<!doctype html><p>hello",
+        "<html></html>",
+        "[]",
+        "<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackName>x</StackName></member>"
+        "</Stacks></DescribeStacksResult></DescribeStacksResponse>",
+    ],
+    ids=["no XML", "XML", "JSON", "a part of an answer"],
+)
+def test_somebody_else_at_the_endpoint(infra: Infra, page: str, command: tuple[str, ...]) -> None:
     class Page(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(b"<!doctype html><p>hello")
+            self.wfile.write(page.encode())
 
         def log_message(self, format: str, *args: object) -> None:
             pass
@@ -134,7 +149,7 @@ def test_somebody_else_at_the_endpoint(infra: Infra) -> None:
     serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     serving.start()
     try:
-        ended = infra(f"http://127.0.0.1:{server.server_port}", "status")
+        ended = infra(f"http://127.0.0.1:{server.server_port}", *command)
     finally:
         server.shutdown()
         serving.join()

@@ -51,6 +51,12 @@ def test_the_command_line_wins_over_the_file(aws: FakeAws, infra: Infra, templat
     assert service.parameters["SubnetIds"] == "subnet-01234567,subnet-12345678"
 
 
+def test_a_file_that_goes_on_and_on_is_not_read_to_its_end(infra: Infra) -> None:
+    ended = infra(NOWHERE, "plan", "--parameters", "/dev/zero")
+    assert ended.status == 2
+    assert ended.err == "infra: /dev/zero cannot be read: it has more than 1048576 bytes\n"
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
