@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from litestar import Litestar
@@ -12,8 +13,10 @@ from emulator.player.routes import _FOLDER, HANDLERS, PARTS
 
 
 @pytest.fixture
-def client() -> TestClient[Litestar]:
-    return TestClient(Litestar(list(HANDLERS), openapi_config=None))
+def client() -> Iterator[TestClient[Litestar]]:
+    # Without its own logging: that would make the whole process's logs more talkative, for good.
+    with TestClient(Litestar(list(HANDLERS), openapi_config=None, logging_config=None)) as client:
+        yield client
 
 
 def test_the_page_comes_with_a_policy_that_keeps_it_at_home(client: TestClient[Litestar]) -> None:
