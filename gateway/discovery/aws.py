@@ -149,11 +149,19 @@ class AwsClient:
         try:
             if self._client is None:
                 self._client = self._new_client()
-            answer: Mapping[str, Any] = getattr(self._client, _snake_case(operation))(**parameters)
+            method = getattr(self._client, _snake_case(operation))
+        except BotoCoreError as error:
+            raise self._failure(operation, error) from error
+        try:
+            answer = method(**parameters)
         except ClientError as error:
             raise self._refusal(operation, error.response) from error
         except BotoCoreError as error:
             raise self._failure(operation, error) from error
+        except Exception as error:  # boto3's readers of answers fall over what is not AWS's in many ways
+            raise not_aws(operation) from error
+        if not isinstance(answer, dict):
+            raise not_aws(operation)
         return answer
 
     def _new_client(self) -> Any:
@@ -221,6 +229,11 @@ class AwsClient:
             said = "no AWS region is known: set discovery.region or AWS_REGION"
             return SourceUnavailable(said, cause="no_region")
         return SourceUnavailable(f"{operation} failed: {_short(str(error))}")
+
+
+def not_aws(operation: str) -> SourceUnavailable:
+    """There is an answer, and it is no answer of AWS's."""
+    return SourceUnavailable(f"{operation} is not answered as AWS does: who is asked?", cause="not_aws")
 
 
 def _snake_case(operation: str) -> str:

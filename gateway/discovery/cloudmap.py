@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.discovery.attributes import Defaults, Found, NoReplica, distinct, listed_from
-from gateway.discovery.aws import AwsClient
+from gateway.discovery.aws import AwsClient, not_aws
 from gateway.discovery.listing import Listing, Problem
 from gateway.discovery.watch import Pace
 from gateway.errors import SourceUnavailable
@@ -60,6 +60,8 @@ class CloudMapSource:
         instances = answer.get("Instances")
         if not isinstance(instances, list):
             raise SourceUnavailable("DiscoverInstances answered without Instances")
+        if not all(isinstance(instance, dict) for instance in instances):
+            raise not_aws("DiscoverInstances")
         return listing_of(instances, self._service.defaults)
 
 
@@ -69,7 +71,7 @@ def listing_of(instances: Sequence[Mapping[str, Any]], defaults: Defaults) -> Li
     problems: list[Problem] = []
     for instance in instances:
         id = str(instance.get("InstanceId", ""))
-        said = instance.get("Attributes") or {}
+        said = _texts(instance.get("Attributes"))
         try:
             listed = listed_from(
                 _host(said), said.get("AWS_INSTANCE_PORT"), said, defaults, takes_sessions=True
@@ -82,6 +84,11 @@ def listing_of(instances: Sequence[Mapping[str, Any]], defaults: Defaults) -> Li
         most = f"lists {MOST_INSTANCES} instances at most: some may be missing"
         problems.append(Problem("Cloud Map", most))
     return Listing(distinct(found), tuple(problems))
+
+
+def _texts(attributes: object) -> dict[str, str]:
+    """What stands in for Cloud Map may know attributes that are no texts."""
+    return {str(key): str(value) for key, value in attributes.items()} if isinstance(attributes, dict) else {}
 
 
 def _host(said: Mapping[str, str]) -> str:

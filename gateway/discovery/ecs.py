@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.discovery.attributes import Defaults, Found, NoReplica, distinct, listed_from
-from gateway.discovery.aws import AwsClient
+from gateway.discovery.aws import AwsClient, not_aws
 from gateway.discovery.listing import Listing, Problem
 from gateway.discovery.watch import Pace
 from gateway.errors import SourceUnavailable
@@ -59,10 +59,13 @@ class EcsSource:
         running = await self._running()
         leaving = self._listed_before.difference(running)
         tasks = await self._described([*running, *sorted(leaving)])
-        self._listed_before = frozenset(
-            task["taskArn"] for task in tasks if task.get("lastStatus") not in GONE
-        )
-        return listing_of(tasks, self._service.defaults)
+        try:
+            listing = listing_of(tasks, self._service.defaults)
+            listed = frozenset(task["taskArn"] for task in tasks if task.get("lastStatus") not in GONE)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise not_aws("DescribeTasks") from error
+        self._listed_before = listed
+        return listing
 
     async def _running(self) -> tuple[str, ...]:
         """The ARN of every task that ECS wants to run."""
@@ -78,7 +81,10 @@ class EcsSource:
                 maxResults=AT_ONCE,
                 **more,
             )
-            found.update(dict.fromkeys(_list_in(answer, "taskArns", "ListTasks")))
+            arns = _list_in(answer, "taskArns", "ListTasks")
+            if not all(isinstance(arn, str) for arn in arns):
+                raise not_aws("ListTasks")
+            found.update(dict.fromkeys(arns))
             token = answer.get("nextToken")
             if not token:
                 return tuple(found)

@@ -348,6 +348,36 @@ async def test_a_wrong_answer_keeps_the_last_set(service: Service, failure: Fail
         assert len(urls(service.registry)) == 2
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [[], "text", {"InstancesRevision": 7, "Instances": [1, None, "x"]}],
+    ids=["a list", "a text", "no instances"],
+)
+async def test_what_is_no_answer_of_aws_is_one_line_and_keeps_the_last_set(
+    service: Service, lines: Lines, answer: Any
+) -> None:
+    service.has("10.0.0.1", "10.0.0.2")
+    async with service.watched() as watch:
+        for operation in ("DiscoverInstances", "DiscoverInstancesRevision"):
+            service.aws.operations[operation] = lambda asked: answer
+        await service.for_seconds(90, watch)
+        assert len(urls(service.registry)) == 2
+    (line,) = lines("discovery_failed")
+    assert "Error" not in line
+    assert "Traceback" not in line
+
+
+def test_attributes_that_are_no_texts_spoil_nobody_elses() -> None:
+    odd: list[dict[str, Any]] = [
+        {"InstanceId": "a", "Attributes": {"AWS_INSTANCE_IPV4": 5, "port": 1.5, "primary": []}},
+        {"InstanceId": "b", "Attributes": ["x"]},
+        {"InstanceId": None, "Attributes": None},
+    ]
+    listing = listing_of([*odd, instance("c")], Defaults())
+    assert [one.endpoint.url for one in listing.replicas] == ["http://10.0.0.1:8000"]
+    assert len(listing.problems) == 3
+
+
 async def test_missing_credentials_are_told_once_and_looked_for_again(
     service: Service, monkeypatch: pytest.MonkeyPatch, lines: Lines
 ) -> None:

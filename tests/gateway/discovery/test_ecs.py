@@ -225,6 +225,27 @@ async def test_an_answer_without_its_list_is_a_wrong_one(cluster: Cluster, opera
         assert len(cluster.staying()) == 2
 
 
+@pytest.mark.parametrize(
+    ("operation", "answer"),
+    [
+        ("ListTasks", []),
+        ("ListTasks", {"taskArns": [[1], None]}),
+        ("DescribeTasks", {"tasks": [1]}),
+        ("DescribeTasks", {"tasks": [{"containers": 5}]}),
+        ("DescribeTasks", {"tasks": [{"tags": [5]}]}),
+        ("DescribeTasks", {"tasks": [], "failures": [5]}),
+        ("DescribeTasks", {"tasks": [], "failures": 5}),
+    ],
+)
+async def test_what_is_no_answer_of_aws_is_a_wrong_one(cluster: Cluster, operation: str, answer: Any) -> None:
+    cluster.runs(2)
+    cluster.aws.operations[operation] = lambda asked: answer
+    async with source_at(cluster.aws.url) as source:
+        with pytest.raises(SourceUnavailable) as raised:
+            await source.listing()
+    assert raised.value.cause == "not_aws"
+
+
 async def test_an_empty_answer_once_changes_nothing(cluster: Cluster) -> None:
     cluster.runs(120)
     async with cluster.watched() as watch:
