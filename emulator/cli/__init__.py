@@ -26,7 +26,19 @@ def _command(words: list[str]) -> int:
     for flag, command in FLAGS.items():
         if any(word == flag or word.startswith(f"{flag}=") for word in words):
             return command(words)
+    if words and not words[0].startswith("-"):
+        return _unknown(words[0])
     return _serve(words)
+
+
+def _unknown(word: str) -> int:
+    from emulator.scenario.text import printable
+    from emulator.wording import did_you_mean
+
+    known = ", ".join(COMMANDS)
+    hint = did_you_mean(word, COMMANDS)
+    print(f"emulator: there is no command {printable(word)}{hint}; there are: {known}", file=sys.stderr)
+    return 2
 
 
 def _serve(words: Sequence[str]) -> int:

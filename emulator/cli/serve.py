@@ -55,8 +55,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m emulator",
         description="Starts fake replicas of the streaming server here, and breaks them on command.",
-        epilog="Real ones: --record FILE --of ws://host:port writes down what passes between clients and "
-        "one, --replay FILE serves that again (each has a --help of its own).",
+        epilog="Scenarios: run FILE... plays them through a gateway, validate FILE... checks, list shows "
+        "those that come along. Real replicas: --record FILE --of ws://host:port writes down what passes "
+        "between clients and one, --replay FILE serves that again (each has a --help of its own).",
     )
     add = parser.add_argument
     add(

@@ -147,8 +147,7 @@ class _Checks:
         moments += [(("sessions", index, "at"), entry.at) for index, entry in enumerate(self._all.sessions)]
         moments += [(("timeline", index, "at"), step.at) for index, step in enumerate(self._all.timeline)]
         moments += [
-            (("expect", "status", index, "at"), check.at)
-            for index, check in enumerate(self._all.expect.status)
+            ((*self._status(index), "at"), check.at) for index, check in enumerate(self._all.expect.status)
         ]
         for here, moment in moments:
             if moment is not None and moment > last and ("deadline",) not in self._wrong:
@@ -186,10 +185,15 @@ class _Checks:
                 place = (*here, index) if len(wanted) > 1 else here
                 yield from self._of_replica(each, place, matching([pattern], self._replicas))
         for index, check in enumerate(expect.status):
-            yield from self._statuses(check.replicas, ("expect", "status", index, "replicas"))
+            yield from self._statuses(check.replicas, (*self._status(index), "replicas"))
         signals = any(step.gateway is not None for step in self._all.timeline)
         if expect.gateway.exit != "none" and not signals and ("timeline",) not in self._wrong:
             yield ("expect", "gateway", "exit"), "no step tells the gateway to end: give one gateway: SIGTERM"
+
+    def _status(self, index: int) -> Path:
+        """Where the expectation stands: alone, it needs no list around it."""
+        here: Path = ("expect", "status")
+        return (*here, index) if len(self._all.expect.status) > 1 else here
 
     def _of_session(self, expected: OfSession, here: Path) -> Iterator[Broken]:
         yield from self._from_replica([*expected.messages, *expected.order], here)

@@ -125,6 +125,15 @@ def test_a_broken_scenario_is_told_of_beside_the_list(
     assert "b.yaml:1:7: seed" in told.err
 
 
+def test_what_is_no_command_is_told_which_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rn", "kill\x1b"]) == 2
+    assert main(["kill\x1b"]) == 2
+    assert capsys.readouterr().err == (
+        "emulator: there is no command rn; did you mean run?; there are: serve, run, validate, list\n"
+        "emulator: there is no command kill\\x1b; there are: serve, run, validate, list\n"
+    )
+
+
 def test_a_reader_that_goes_away_is_no_traceback() -> None:
     command = f"{shlex.quote(sys.executable)} -m emulator validate --schema | head -n 1"
     ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=30, cwd=ROOT)

@@ -82,7 +82,7 @@ from emulator.scenario.reading import BrokenScenario, scenario_from
         ("timeline: [{at: 61s, kill: a}]", "timeline[0].at", "after the deadline of 60 s: it never comes"),
         ("deadline: 5s\nlasts: 6s", "lasts", "after the deadline of 5 s"),
         ("sessions: [{at: 2m}]", "sessions[0].at", "it never comes"),
-        ("expect: {status: {replicas: {a: healthy}, at: 2m}}", "expect.status[0].at", "it never comes"),
+        ("expect: {status: {replicas: {a: healthy}, at: 2m}}", "expect.status.at", "it never comes"),
         (
             "replicas: {chunks: 100, chunk_bytes: 3000000}",
             "replicas",
@@ -144,7 +144,12 @@ from emulator.scenario.reading import BrokenScenario, scenario_from
         ),
         (
             "expect: {status: {replicas: {d: healthy}}}",
-            "expect.status[0].replicas.d",
+            "expect.status.replicas.d",
+            "there is no replica d",
+        ),
+        (
+            "expect: {status: [{replicas: {a: healthy}}, {replicas: {d: healthy}}]}",
+            "expect.status[1].replicas.d",
             "there is no replica d",
         ),
         ("expect: {gateway: {exit: 0}}", "expect.gateway.exit", "no step tells the gateway to end"),
