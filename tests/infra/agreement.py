@@ -206,10 +206,12 @@ def paths(sides: Sides) -> Iterator[str]:
     routes = {
         path for handler in (HealthController.healthz, HealthController.readyz) for path in handler.paths
     }
-    life = re.findall(r"'(/\w+)'", sides.dockerfile.health("gateway").command[-1])
+    life, task = (
+        re.findall(r"'(/\w+)'", command[-1])
+        for command in (sides.dockerfile.health("gateway").command, sides.task["HealthCheck"]["Command"])
+    )
     container = {kind: sides.container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("liveness", "startup")}
-    (task,) = re.findall(r"http://[\w.:]+(/\w+)", sides.task["HealthCheck"]["Command"][-1])
-    yield from differing("route of life", image=life[0], **container, task=task)
+    yield from differing("route of life", image=life[0], **container, task=task[0])
     yield from differing(
         "route of readiness",
         kubernetes=sides.container["readinessProbe"]["httpGet"]["path"],
@@ -222,6 +224,20 @@ def paths(sides: Sides) -> Iterator[str]:
     }
     if unknown := asked - routes:
         yield f"routes that the gateway does not have: {', '.join(sorted(unknown))}"
+
+
+def health_checks(sides: Sides) -> Iterator[str]:
+    """A container is asked by the same command whoever runs it: ECS looks at the task's alone."""
+    image, task = sides.dockerfile.health("gateway"), sides.task["HealthCheck"]
+    how, *command = task["Command"]
+    yield from differing("form of the health check", image="CMD", task=how)
+    yield from differing("command of the health check", image=image.command, task=command)
+    yield from differing(
+        "interval of the health check", image=seconds(image.options["interval"]), task=float(task["Interval"])
+    )
+    yield from differing(
+        "retries of the health check", image=int(image.options["retries"]), task=task["Retries"]
+    )
 
 
 def stops(sides: Sides) -> Iterator[str]:
@@ -310,7 +326,7 @@ def emulators(sides: Sides) -> Iterator[str]:
     )
 
 
-CHECKS: Sequence[Check] = (ports, users, paths, stops, drains, limits, images, emulators)
+CHECKS: Sequence[Check] = (ports, users, paths, health_checks, stops, drains, limits, images, emulators)
 
 
 def disagreements(sides: Sides) -> list[str]:

@@ -26,7 +26,7 @@ from gateway.session import roster
 from gateway.settings import Settings, load
 from gateway.settings.fields import SECRETS
 from gateway.settings.meeting import FleetSettings
-from gateway.settings.sections import AdminSettings, SessionSettings
+from gateway.settings.sections import SessionSettings
 from tests.support.cloudformation import Stack, template_at
 from tests.support.processes import ROOT
 
@@ -34,11 +34,9 @@ SERVICE_TEMPLATE, DATA_TEMPLATE = ROOT / "infra" / "service.yaml", ROOT / "infra
 
 URL_SECRET = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:url-aaaaaa"
 TOKENS_SECRET = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:tokens-bbbbbb"
-ADMIN_SECRET = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:admin-cccccc"
 HELD = {
     URL_SECRET: "rediss://streamhold:secret@valkey.example.com:6379/0",
     TOKENS_SECRET: '["client-token"]',
-    ADMIN_SECRET: "admin-token",
 }
 """What those secrets hold."""
 
@@ -149,8 +147,3 @@ def emitted(settings: Settings) -> dict[str, Any]:
         emf_line(values, namespace=settings.metrics.namespace, service=settings.metrics.service, at_ms=0)
     )
     return line
-
-
-def admin_token_is_later() -> bool:
-    """Whether this gateway still refuses `admin.token`, as a setting of a later version."""
-    return "token" in AdminSettings.later

@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, NamedTuple
 
 from gateway.settings.loading import FILE_NAME
 from gateway.wiring import Gateway as Wired
@@ -20,6 +19,11 @@ FARGATE_STOP_SECONDS = 120
 """A task on Fargate gets no longer than that after SIGTERM."""
 LONGEST_IDLE_SECONDS = 4000
 """The load balancer keeps a silent connection no longer."""
+ASKS = re.compile(
+    r"HTTPConnection\('(?P<host>[^']+)', int\(os\.environ\['(?P<port>\w+)'\]\), timeout=(?P<seconds>\d+)\)"
+    r".*request\('GET', '(?P<path>[^']+)'\)"
+)
+"""The container's health check, the variable of its port included."""
 
 Agreement = Callable[[Stack, Gateway], None]
 
@@ -38,7 +42,7 @@ def ports(stack: Stack, gateway: Gateway) -> None:
         "service": target["ContainerPort"],
         "into the gateways": (into["FromPort"], into["ToPort"]),
         "out of the load balancer": (out["FromPort"], out["ToPort"]),
-        "container's health check": _live_url(stack).port,
+        "container's health check": _asked_for_life(stack).port,
     }
     port = gateway.port
     assert found == {name: (port, port) if isinstance(at, tuple) else port for name, at in found.items()}
@@ -56,8 +60,10 @@ def own_readiness(stack: Stack, gateway: Gateway) -> None:
 
 def liveness(stack: Stack, gateway: Gateway) -> None:
     """The container is asked only whether it lives."""
-    assert _live_url(stack).path == gateway.live_path
-    assert _live_url(stack).hostname == "127.0.0.1"
+    asked = _asked_for_life(stack)
+    assert asked.path == gateway.live_path
+    assert asked.host == "127.0.0.1"
+    assert asked.seconds < container(stack)["HealthCheck"]["Timeout"], "it says itself that it gave up"
 
 
 def time_to_start(stack: Stack, gateway: Gateway) -> None:
@@ -160,7 +166,7 @@ def execution_role(stack: Stack, gateway: Gateway) -> None:
 def secrets(stack: Stack, gateway: Gateway) -> None:
     """What is secret comes by reference, and only that."""
     secret = {f"GATEWAY_{'__'.join(map(str, path)).upper()}" for path in gateway.secrets}
-    assert secret | {"GATEWAY_ADMIN__TOKEN"} >= {one["Name"] for one in container(stack)["Secrets"]}
+    assert secret >= {one["Name"] for one in container(stack)["Secrets"]}
     assert not secret & {one["Name"] for one in container(stack)["Environment"]}
 
 
@@ -284,12 +290,22 @@ AGREEMENTS: tuple[Agreement, ...] = (
 )
 
 
-def _live_url(stack: Stack) -> Any:
-    """What the container's health check asks."""
+class _Asked(NamedTuple):
+    """What the container's health check asks, and for how long."""
+
+    host: str
+    port: int
+    seconds: int
+    path: str
+
+
+def _asked_for_life(stack: Stack) -> _Asked:
     how, *command = container(stack)["HealthCheck"]["Command"]
     assert how == "CMD", "without a shell, which the image need not have"
-    (url,) = re.findall(r"http://[^'\"]+", " ".join(command))
-    return urlsplit(url)
+    found = ASKS.search(command[-1])
+    assert found is not None, command[-1]
+    port = int(environment(stack)[found["port"]])
+    return _Asked(found["host"], port, int(found["seconds"]), found["path"])
 
 
 def _target_attribute(stack: Stack, key: str) -> str:

@@ -85,13 +85,19 @@ IN_THE_TEMPLATE: list[Change] = [
     ("ports", ("Resources", "GatewayIngress", "Properties", "FromPort"), 80),
     ("ports", ("Resources", "GatewayIngress", "Properties", "ToPort"), 9000),
     ("ports", ("Resources", "LoadBalancerGroup", "Properties", "SecurityGroupEgress", 0, "ToPort"), 9000),
-    ("ports", (*CONTAINER, "HealthCheck", "Command"), said(":8000/", ":9000/")),
+    (
+        "ports",
+        (*CONTAINER, "HealthCheck", "Command"),
+        said("GRANIAN_PORT", "GATEWAY_METRICS__FULL_AT_SESSIONS"),
+    ),
     # paths
     ("own_readiness", (*TARGETS, "HealthCheckPath"), "/readyz"),
     ("own_readiness", (*TARGETS, "HealthCheckPath"), "/healthz"),
     ("own_readiness", (*TARGETS, "Matcher", "HttpCode"), "200-499"),
     ("liveness", (*CONTAINER, "HealthCheck", "Command"), said("/healthz", "/readyz")),
     ("liveness", (*CONTAINER, "HealthCheck", "Command"), said("127.0.0.1", "localhost")),
+    ("liveness", (*CONTAINER, "HealthCheck", "Command"), said("timeout=2", "timeout=5")),
+    ("liveness", (*CONTAINER, "HealthCheck", "Timeout"), 2),
     ("paths", ("Parameters", "SessionPaths", "Default"), "/v1/stream"),
     (
         "paths",
@@ -134,7 +140,13 @@ IN_THE_TEMPLATE: list[Change] = [
     ("execution_role", (*CONTAINER, "Secrets"), lambda before: before[1:]),
     # secrets
     ("secrets", (*CONTAINER, "Environment"), added({"Name": "GATEWAY_FLEET__URL", "Value": "redis://h"})),
+    ("secrets", (*CONTAINER, "Secrets"), added({"Name": "GATEWAY_ADMIN__TOKEN", "ValueFrom": URL_SECRET})),
     # variables
+    (
+        "every_variable",
+        (*CONTAINER, "Secrets"),
+        added({"Name": "GATEWAY_ADMIN__TOKEN", "ValueFrom": URL_SECRET}),
+    ),
     (
         "every_variable",
         (*CONTAINER, "Environment", "GATEWAY_METRICS__EMF", "Name"),

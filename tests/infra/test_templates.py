@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -12,7 +13,6 @@ import yaml
 from scripts.reference import DOCS
 from tests.infra import data_agreements, service_agreements
 from tests.infra.deployed import (
-    ADMIN_SECRET,
     ALL_KINDS,
     CLOUDMAP,
     DATA_TEMPLATE,
@@ -20,7 +20,6 @@ from tests.infra.deployed import (
     NEEDED,
     SERVICE_TEMPLATE,
     Gateway,
-    admin_token_is_later,
     container,
     data,
     environment,
@@ -28,6 +27,7 @@ from tests.infra.deployed import (
     settings,
 )
 from tests.infra.service_agreements import AGREEMENTS, Agreement
+from tests.support.cloudformation import template_at
 from tests.support.processes import BIN
 from tests.support.redis_server import RedisServer
 
@@ -142,11 +142,22 @@ def test_only_session_paths_are_passed_on_unless_operators_are_named() -> None:
     assert named["Conditions"] == [{"Field": "source-ip", "SourceIpConfig": {"Values": ["192.0.2.0/24"]}}]
 
 
-def test_the_admin_token_is_a_secret_too() -> None:
-    stack = service(**CLOUDMAP, AdminTokenSecretArn=ADMIN_SECRET)
-    assert container(stack)["Secrets"] == [{"Name": "GATEWAY_ADMIN__TOKEN", "ValueFrom": ADMIN_SECRET}]
-    said = stack.template["Parameters"]["AdminTokenSecretArn"]["Description"]
-    assert ("refuses" in said) == admin_token_is_later(), "say so for as long as the gateway does not take it"
+def test_each_secret_can_be_given_and_the_gateway_takes_it() -> None:
+    """ALL_KINDS leaves no secret of the container out, and with all of them the settings load."""
+    named = {one["Fn::If"][1]["Name"] for one in _container_as_written()["Secrets"]}
+    stack = service(**ALL_KINDS)
+    assert {one["Name"] for one in container(stack)["Secrets"]} == named
+    used = settings(stack)
+    assert used.fleet.url is not None
+    assert used.clients.tokens
+
+
+def _container_as_written() -> dict[str, Any]:
+    """With its conditions."""
+    (found,) = template_at(SERVICE_TEMPLATE)["Resources"]["TaskDefinition"]["Properties"][
+        "ContainerDefinitions"
+    ]
+    return dict(found)
 
 
 @pytest.mark.parametrize("agreement", data_agreements.AGREEMENTS, ids=lambda one: one.__name__)

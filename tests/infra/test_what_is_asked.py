@@ -4,6 +4,7 @@ gateway's own routes, and the command of the container's health check.
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -143,12 +144,12 @@ def answering(status: int) -> Iterator[int]:
         server.server_close()
 
 
-def exit_status(port: int) -> int:
-    """Of the container's health check, at a gateway on `port`."""
+def exit_status(port: int, **more: str) -> int:
+    """Of the container's health check, at a gateway on `port`, with `more` variables."""
     _, python, *arguments = container(service(**CLOUDMAP))["HealthCheck"]["Command"]
     assert python == "python"
-    command = [sys.executable, *(argument.replace(":8000", f":{port}") for argument in arguments)]
-    return subprocess.run(command, capture_output=True, timeout=30, check=False).returncode
+    command, variables = [sys.executable, *arguments], {**os.environ, **more, "GRANIAN_PORT": str(port)}
+    return subprocess.run(command, env=variables, capture_output=True, timeout=30, check=False).returncode
 
 
 def test_the_containers_health_check_tells_a_gateway_that_lives_from_one_that_does_not() -> None:
@@ -157,3 +158,9 @@ def test_the_containers_health_check_tells_a_gateway_that_lives_from_one_that_do
     with answering(500) as port:
         assert exit_status(port) != 0
     assert exit_status(free_port()) != 0
+
+
+def test_the_containers_health_check_asks_no_proxy() -> None:
+    nobody = f"http://127.0.0.1:{free_port()}"
+    with answering(200) as port:
+        assert exit_status(port, http_proxy=nobody, HTTP_PROXY=nobody, no_proxy="", NO_PROXY="") == 0
