@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from gateway.replicas.urls import host_and_port_of, normalised_url, url_problem
 
+MAX_NAME_CHARS = 128
+"""A name stands in every log line and in every answer about its replica."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaEndpoint:
@@ -16,7 +19,7 @@ class ReplicaEndpoint:
     url: str
     """HTTP base URL, as in `http://host:8000`; the WebSocket URL has the same host and port."""
     name: str | None = None
-    """What people call it; without one it is called host:port."""
+    """What people call it, in 128 characters at most; without one it is called host:port."""
     primary: bool = False
     """Gets sessions before the others as long as it is healthy."""
     weight: float = 1.0
@@ -40,7 +43,10 @@ class ReplicaEndpoint:
             yield "url", f"replica URL must be text, as in http://host:8000, not {self.url!r}"
         elif problem := url_problem(self.url):
             yield "url", f"replica URL {problem}"
-        if self.name is not None and not _is_name(self.name):
+        if isinstance(self.name, str) and len(self.name) > MAX_NAME_CHARS:
+            said = f"at most {MAX_NAME_CHARS} characters, not {len(self.name)}"
+            yield "name", f"the name of a replica must have {said}"
+        elif self.name is not None and not _is_name(self.name):
             yield "name", f"the name of a replica must be printable text and not blank, not {self.name!r}"
         if not (is_finite(self.weight) and self.weight >= 0):
             yield (

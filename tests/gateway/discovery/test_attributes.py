@@ -22,6 +22,7 @@ def listed(said: Mapping[str, str], *, host: str = "10.0.0.7", port: str | None 
     [
         ({}, ReplicaEndpoint("http://10.0.0.7:9101")),
         ({"name": "a"}, ReplicaEndpoint("http://10.0.0.7:9101", "a")),
+        ({"name": "a" * 128}, ReplicaEndpoint("http://10.0.0.7:9101", "a" * 128)),
         ({"scheme": "https"}, ReplicaEndpoint("https://10.0.0.7:9101")),
         ({"port": "9200"}, ReplicaEndpoint("http://10.0.0.7:9200")),
         ({"capacity": "4"}, ReplicaEndpoint("http://10.0.0.7:9101", max_sessions=4)),
@@ -74,6 +75,7 @@ def test_a_port_that_nobody_says_is_the_default() -> None:
         ({"primary": "perhaps"}, "primary should be true or false"),
         ({"cold_start": "2"}, "cold_start should be true or false"),
         ({"name": " "}, "must be printable text"),
+        ({"name": "a" * 129}, "must have at most 128 characters, not 129$"),
     ],
 )
 def test_what_cannot_be_one_is_told_why(said: Mapping[str, str], reason: str) -> None:

@@ -45,6 +45,12 @@ def test_what_is_no_announcement_is_left_out_and_named() -> None:
     assert {problem.who for problem in listing.problems} == {"bad", "mute"}
 
 
+def test_a_name_that_is_too_long_is_told_without_being_repeated() -> None:
+    (problem,) = listing_of(view(member("long", url="http://a:8000", name="n" * 100_000))).problems
+    assert (problem.who, "not 100000" in problem.reason) == ("long", True)
+    assert len(problem.reason) < 100
+
+
 async def test_a_source_reads_the_store_and_joins_nothing() -> None:
     store = MemoryFleetStore(SPEC, MemoryServer())
     await store.beat(Beat("m", report={"url": "http://a:8000"}))

@@ -30,7 +30,9 @@ def test_capacity_0_is_a_replica_without_places() -> None:
 
 
 @given(
-    st.one_of(st.none(), st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1)),
+    st.one_of(
+        st.none(), st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=128)
+    ),
     st.one_of(st.none(), st.integers(0, 10**6)),
     st.floats(0, 1e6),
     st.booleans(),
@@ -68,6 +70,7 @@ def test_a_whole_number_may_be_written_as_a_float_and_unknown_keys_are_left_out(
         ({"url": URL, "weight": "1"}, "weight"),
         ({"url": URL, "name": ""}, "printable"),
         ({"url": URL, "name": 3}, "name should be text"),
+        ({"url": URL, "name": "a" * 129}, "name of a replica must have at most 128 characters, not 129$"),
         ({"url": URL, "primary": 2}, "primary should be 0 or 1"),
         ({"url": URL, "primary": "yes"}, "primary should be 0 or 1"),
         ({"url": URL, "cold_start": 2}, "cold_start should be 0 or 1"),
