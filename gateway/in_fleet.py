@@ -72,6 +72,7 @@ class InFleet:
         self._share = 0
         self._belief: Belief | None = None
         self._told_of_left_out = False
+        self._without_share = False
 
     @asynccontextmanager
     async def joined(self) -> AsyncIterator[FleetMembership]:
@@ -133,8 +134,19 @@ class InFleet:
         self.joining = self.joining and not _serves(view, me)
         self._share = view.share(self._max_sessions, me)
         self._admission.admit_at_most(self._share)
+        self._tell_without_share(not self._share and _serves(view, me), len(view.serving()))
         limits = {normalised_url(one.url): one.endpoint.max_sessions for one in self._registry.all()}
         self._registry.note_elsewhere(elsewhere(view, me, limits, ttl))
+
+    def _tell_without_share(self, without: bool, gateways: int) -> None:
+        """One warning where it serves and none of the fleet's sessions is its part, once until it has one."""
+        if without and not self._without_share:
+            advice = "every client is refused here: admission.max_sessions is below the number of gateways"
+            line = log_line(
+                "fleet_share_none", max_sessions=self._max_sessions, gateways=gateways, message=advice
+            )
+            logger.warning(line)
+        self._without_share = without
 
     def _leave_nothing_to_others(self) -> None:
         """Their sessions count as before. What they wished is long ago."""

@@ -300,6 +300,28 @@ async def test_the_sessions_of_the_fleet_are_shared_out_among_those_that_serve(
         await until_share(x, 0)
 
 
+async def test_a_gateway_without_a_share_says_so_once_and_stays_ready(
+    store: MemoryServer, farm: Farm, lines: Lines
+) -> None:
+    async with served(store, settings("x", farm, max_sessions=1)) as x:
+        await until_share(x, 1)
+        async with served(store, settings("y", farm, max_sessions=1)) as y:
+            await y.until_states(x="serving", y="serving")
+            await eventually(lambda: lines("fleet_share_none") != [], "it is told")
+            seen = (await y.fleet())["at"]
+
+            async def has_seen_more() -> bool:
+                return bool((await y.fleet())["at"] > seen)
+
+            await eventually(has_seen_more, "another view")
+            assert await y.ready() == "ready"
+            assert isinstance(y.gateway.admission.client("c"), GatewayFull)
+            await x.gateway.drain()
+            await until_share(y, 1)
+        assert len(lines("fleet_share_none")) == 1
+        assert "max_sessions=1 gateways=2" in lines("fleet_share_none")[0]
+
+
 async def test_a_gateway_takes_no_session_before_the_fleet_knows_that_it_serves(
     store: MemoryServer, farm: Farm, beats: dict[str, Any]
 ) -> None:
