@@ -9,6 +9,7 @@ client is disturbed more often than that.
 2. They go one by one, at a pace; what is not done by the next answer is counted anew.
 3. Nobody goes while the fleet is not settled, the view is old, beats fail, this gateway drains, or clients
    wait for a place at any gateway: those that are given up would be theirs.
+4. Where those that went have come back here, the next ones go later and later (`BackOff`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Protocol
 
 from gateway.fleet.counts import waiting_in
 from gateway.fleet.sighting import Sighting
-from gateway.fleet.surplus import MOVABLE, surplus
+from gateway.fleet.surplus import MOVABLE, BackOff, Moment, surplus
 from gateway.logs import log_line
 from gateway.session.roster import OpenSession
 
@@ -85,6 +86,11 @@ class Shedder:
         self._policy, self._roster = policy, roster
         self._load, self._waiting = load, waiting
         self._on_their_way_seconds = 2 * policy.beat.total_seconds() + RETURN_SECONDS
+        self._to_show_seconds = max(policy.settle.total_seconds(), self._on_their_way_seconds)
+        """So long after its begin a step is over, and what it has brought about can be seen."""
+        self._back_off = BackOff()
+        self._looked: Moment | None = None
+        """What was known when `_left` was counted."""
         self._member: Member | None = None
         self._answered = asyncio.Event()
         self._left = 0
@@ -102,7 +108,7 @@ class Shedder:
 
     async def run(self, member: Member) -> None:
         """Hand back what is too much, by the views of `member`, for ever. Cancel-safe."""
-        self._member = member
+        self._member, self._back_off = member, BackOff()
         unsubscribe = member.subscribe(self._heard)
         try:
             while True:
@@ -145,18 +151,31 @@ class Shedder:
         policy, now = self._policy, self._now()
         while self._gone_at and now - self._gone_at[0] > self._on_their_way_seconds:
             self._gone_at.popleft()
+        looked = Moment(now, member.sighting.view, self._load(), len(self._gone_at))
+        self._learn(looked, member)
+        if self._back_off.waits(now, self._to_show_seconds):
+            return 0
         excess = member.excess(policy.tolerance, policy.settle, MOVABLE)
-        view = member.sighting.view
+        view = looked.view
         if not excess or any(waiting_in(one.report) for one in view.members):
             return 0
         above = surplus(
             view,
             member.id,
             policy.tolerance,
-            load=self._load(),
-            on_their_way=len(self._gone_at),
+            load=looked.load,
+            on_their_way=looked.on_their_way,
         )
         return min(excess, above)
+
+    def _learn(self, looked: Moment, member: Member) -> None:
+        """What the last step has brought about counts from now on; told where it begins to be nothing."""
+        before, self._looked = self._back_off, looked
+        self._back_off = before.next(looked, self._to_show_seconds)
+        if self._back_off.in_vain and not before.in_vain:
+            wait = self._back_off.wait_seconds(self._to_show_seconds)
+            line = log_line("shedding_backs_off", member=member.id, sessions=looked.load, wait_seconds=wait)
+            logger.info(line)
 
     def _offer(self) -> None:
         """Whoever can go is asked, the oldest first, for as long as somebody may."""
@@ -174,6 +193,8 @@ class Shedder:
             return False
         if not member.fresh or self._roster.draining or self._waiting():
             return False
+        if self._looked is not None:
+            self._back_off = self._back_off.stepped(self._looked)
         self._left -= 1
         self._step += 1
         self.handed_back += 1

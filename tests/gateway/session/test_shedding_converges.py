@@ -47,6 +47,7 @@ class Client:
         self.is_coming = False
         self.moves = 0
         self.at: Gateway | None = None
+        self.was_at: Gateway | None = None
         self.since = 0.0
         self._granted: Callable[[], bool] | None = None
 
@@ -73,7 +74,7 @@ class Client:
     def leave(self) -> None:
         if self.at is not None:
             self.at.clients.remove(self)
-        self.at = None
+        self.at, self.was_at = None, self.at
 
     def fail(self, cause: SessionEnded) -> None:
         raise AssertionError("a shedding ends no session otherwise")
@@ -120,6 +121,8 @@ class World:
         self._open = AsyncExitStack()
         self.gateways: list[Gateway] = []
         self.clients: list[Client] = []
+        self.sticky = False
+        """Whether each client comes back to where it was."""
 
     async def join(self, *loads: int, stuck: float = 0.0) -> None:
         """Gateways with so many clients each, of which the share `stuck` cannot go."""
@@ -172,7 +175,8 @@ class World:
 
     async def _comes_back(self, client: Client) -> None:
         await asyncio.sleep(self._rng.uniform(0.1, 2.0))
-        client.arrive(self._rng.choice(self.gateways))
+        anywhere = self._rng.choice(self.gateways)
+        client.arrive(client.was_at if self.sticky and client.was_at is not None else anywhere)
 
 
 @asynccontextmanager
@@ -235,3 +239,28 @@ async def test_gateways_that_join_later_get_their_share() -> None:
         assert fleet.handed_back == 0
         await fleet.comes_to_rest()
         assert max(fleet.loads) <= 7, fleet.loads
+
+
+@pytest.mark.parametrize("loads", [(4, 0), (20, 20, 0)])
+async def test_clients_that_always_come_back_to_the_same_gateway_are_disturbed_less_and_less(
+    loads: tuple[int, ...], lines: Callable[[str], list[str]]
+) -> None:
+    async with world(seed=2, tolerance=0.2) as fleet:
+        fleet.sticky = True
+        await fleet.join(*loads)
+        await fleet.passes(900)
+        assert fleet.loads == [*loads]
+        most = max(client.moves for client in fleet.clients)
+        assert 2 <= most <= 8, "1, 2, 4, ... settling times; without a back-off it would be dozens"
+        above = [one.name for one in fleet.gateways if one.clients]
+        told = [line.split()[1] for line in lines("shedding_backs_off")]
+        assert sorted(told) == [f"member={name}" for name in above]
+        # Another fleet is worth another step at once, and where clients go elsewhere all is as ever.
+        before = fleet.handed_back
+        await fleet.join(0)
+        await fleet.passes(SETTLE.total_seconds() + 10)
+        assert fleet.handed_back > before
+        fleet.sticky = False
+        await fleet.comes_to_rest()
+        mean = sum(loads) / len(fleet.gateways)
+        assert max(fleet.loads) <= max(mean * 1.2, mean + 1), fleet.loads
