@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -44,6 +45,17 @@ async def test_every_scenario_holds(tmp_path: Path) -> None:
     assert len(names) >= 25
     # None was left out, as a gateway that lacked something would have it.
     assert [name for name, case in cases.items() if case.find("skipped") is not None] == []
+
+
+@pytest.mark.timeout(120)
+async def test_the_whole_one_in_the_docs_holds(tmp_path: Path) -> None:
+    (example,) = re.findall(
+        r"```yaml\n(# yaml-.*?)```", (ROOT / "docs" / "scenarios.md").read_text(), re.DOTALL
+    )
+    scenario = tmp_path / "whole.yaml"
+    scenario.write_text(example)
+    async with run(tmp_path, str(scenario), "--start-gateway", GATEWAY) as process:
+        assert await process.wait(90) == 0, process.output()
 
 
 @pytest.mark.timeout(300)
