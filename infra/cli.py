@@ -61,6 +61,12 @@ def main(arguments: Sequence[str] | None = None, *, clock: Clock | None = None) 
         # The reader of our output has gone (`status | head`). Python would complain once more on its way out.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        # What else goes through files and sockets has words of its own: this is our output.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        reason = error.strerror or str(error)
+        complain([f"stdout cannot be written: {reason}; {_AFTER_CTRL_C[options.command]}"])
+        return 1
     except KeyboardInterrupt:
         complain(["", f"no longer watching; {_AFTER_CTRL_C[options.command]}"])
         return 128 + signal.SIGINT
@@ -79,6 +85,8 @@ def _run(options: argparse.Namespace, clock: Clock) -> int:
     parts = PARTS if options.only is None else (options.only,)
     templates = _templates(Path(options.templates or TEMPLATES))
     given = _given(options, templates, parts)
+    if sys.stdout is None:
+        raise Misused("there is no stdout to tell anything on")
     telling = Telling(sys.stdout, sys.stdin if sys.stdin is not None and sys.stdin.isatty() else None)
     watch = Watch(telling, Pace(options.every, options.timeout), clock)
     aws = Aws(Place(options.region, options.endpoint_url), clock)

@@ -102,9 +102,7 @@ class Stacks:
             if refused.code != "AlreadyExistsException":
                 raise
             # Ours: the answer to an attempt before this one was lost.
-            answer = self._aws.call(
-                SERVICE, "describe_change_set", StackName=name, ChangeSetName=change_set
-            )
+            answer = self._aws.call(SERVICE, "describe_change_set", StackName=name, ChangeSetName=change_set)
             return str(answer["ChangeSetId"]), str(answer["StackId"])
         return str(answer["Id"]), str(answer["StackId"])
 

@@ -29,6 +29,9 @@ JITTER = 0.1
 MOST_CAUSES = 20
 """Warnings that one outage is worth."""
 
+MOST_PROBLEMS = 20
+"""Entries that are no replicas which one answer has told by name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -181,10 +184,15 @@ class ReplicaWatch:
         self._doubted = doubted
 
     def _tell_problems(self, problems: Iterable[Problem]) -> None:
-        """One warning for each that was not there at the last answer."""
+        """One warning for each that was not there at the last answer; of many, for the first ones and their
+        number.
+        """
         found = frozenset(problems)
-        for problem in sorted(found - self._problems, key=lambda one: (one.who, one.reason)):
+        new = sorted(found - self._problems, key=lambda one: (one.who, one.reason))
+        for problem in new[:MOST_PROBLEMS]:
             logger.warning(self._line("discovery_ignored", who=problem.who, reason=problem.reason))
+        if more := len(new[MOST_PROBLEMS:]):
+            logger.warning(self._line("discovery_ignored", more=more))
         self._problems = found
 
     def _line(self, event: str, **fields: object) -> str:

@@ -51,6 +51,19 @@ def test_the_command_line_wins_over_the_file(aws: FakeAws, infra: Infra, templat
     assert service.parameters["SubnetIds"] == "subnet-01234567,subnet-12345678"
 
 
+@pytest.mark.parametrize(
+    ("where", "status", "told"),
+    [
+        (">/dev/full", 1, "infra: stdout cannot be written: No space left on device; nothing was changed"),
+        (">&-", 2, "infra: there is no stdout to tell anything on"),
+    ],
+)
+def test_an_output_that_takes_nothing_is_told(where: str, status: int, told: str) -> None:
+    words = f'exec "{sys.executable}" -m infra status --region {REGION} --endpoint-url {NOWHERE} {where}'
+    ended = subprocess.run(["/bin/sh", "-c", words], cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ended.returncode, ended.stderr.splitlines()) == (status, [told])
+
+
 def test_a_file_that_goes_on_and_on_is_not_read_to_its_end(infra: Infra) -> None:
     ended = infra(NOWHERE, "plan", "--parameters", "/dev/zero")
     assert ended.status == 2

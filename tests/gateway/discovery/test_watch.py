@@ -12,7 +12,7 @@ import pytest
 
 from gateway.discovery.belief import Patience
 from gateway.discovery.listing import Listed, Listing, Problem
-from gateway.discovery.watch import JITTER, MOST_CAUSES, Pace, ReplicaWatch
+from gateway.discovery.watch import JITTER, MOST_CAUSES, MOST_PROBLEMS, Pace, ReplicaWatch
 from gateway.errors import SourceUnavailable
 from gateway.replicas.endpoint import ReplicaEndpoint
 from gateway.replicas.events import RegistryEvent, ReplicaJoined
@@ -277,6 +277,16 @@ async def test_a_bad_entry_is_told_of_once_and_again_when_it_came_back(lines: Li
         watched.source.problems = problems
         await watched.rounds(2)
         assert len(lines("discovery_ignored")) == 2
+
+
+async def test_of_many_bad_entries_the_first_are_told_and_the_number_of_the_rest(lines: Lines) -> None:
+    many = tuple(Problem(f"m{number:03}", "it announces no url") for number in range(500))
+    async with watching(Source(problems=many)) as watched:
+        await watched.rounds(3)
+    told = lines("discovery_ignored")
+    assert len(told) == MOST_PROBLEMS + 1
+    assert "who=m000 " in told[0]
+    assert told[-1].endswith(f"more={500 - MOST_PROBLEMS}")
 
 
 async def test_a_revision_that_stays_saves_the_list_until_it_is_due_in_full() -> None:
