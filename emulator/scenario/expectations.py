@@ -173,9 +173,9 @@ class Expectations(Part):
     """What is held against what happened."""
 
     sessions: dict[Pattern, OneOrMore[OfSession]] = Field(default_factory=dict)
-    """By the session's name or a pattern; a list has several sets of expectations."""
+    """By the session's name or a pattern; what stands there may be a list of several sets: `s: [{}, {}]`."""
     replicas: dict[Pattern, OneOrMore[OfReplica]] = Field(default_factory=dict)
-    """By the replica's name or a pattern."""
+    """By the replica's name or a pattern; what stands there may be a list of several sets, as above."""
     status: OneOrMore[StatusCheck] = ()
     """Of the gateway's /status."""
     gateway: OfGateway = OfGateway()
