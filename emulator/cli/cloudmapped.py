@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import socket
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -23,6 +24,12 @@ MISSING = (
 )
 FORM = (
     "--cloudmap-attribute is written as REPLICA:KEY=VALUE, as in a:primary=true, or with * for all replicas"
+)
+
+KEY, VALUE = re.compile("[!-~]{1,255}"), re.compile(r"(?:[!-~][ \t!-~]{0,1023})?")
+CHARACTERS = (
+    "Cloud Map takes keys of 1 to 255 and values of up to 1024 printable ASCII characters, values also with "
+    "spaces after the first"
 )
 
 
@@ -140,6 +147,8 @@ def attributes_given(written: list[str], names: list[str]) -> Mapping[str, Mappi
         if name != EVERY and unknown_among([name], names):
             known = ", ".join(names)
             raise NotListed(f"--cloudmap-attribute {text}: there is no such replica; there are: {known}")
+        if not (KEY.fullmatch(key) and VALUE.fullmatch(value)):
+            raise NotListed(f"{CHARACTERS}; not {text[:80]!r}")
         found[name][key] = value
     return found
 

@@ -36,6 +36,23 @@ def test_attributes_in_another_form_are_refused(written: str) -> None:
         attributes_given([written], ["a"])
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        "a:k\x1b=x",
+        "a:k k=x",
+        "a:k=\n",
+        "a:k= x",
+        "a:k=é",
+        "a:" + "k" * 256 + "=x",
+        "a:k=" + "x" * 1025,
+    ],
+)
+def test_attributes_that_cloud_map_would_refuse_are_refused(written: str) -> None:
+    with pytest.raises(NotListed, match="Cloud Map takes keys of"):
+        attributes_given([written], ["a"])
+
+
 def test_attributes_of_nobody_are_refused() -> None:
     with pytest.raises(NotListed, match="there is no such replica; there are: a, b"):
         attributes_given(["z:primary=true"], ["a", "b"])
