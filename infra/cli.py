@@ -62,9 +62,12 @@ def main(arguments: Sequence[str] | None = None, *, clock: Clock | None = None) 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        # What else goes through files and sockets has words of its own: this is our output.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         reason = error.strerror or str(error)
+        if error.filename is not None:
+            # Of boto3's configuration: our own files are told of where they are read.
+            complain([f"{safe(str(error.filename))} cannot be read: {reason}"])
+            return 1
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         complain([f"stdout cannot be written: {reason}; {_AFTER_CTRL_C[options.command]}"])
         return 1
     except KeyboardInterrupt:

@@ -63,6 +63,17 @@ def test_a_profile_that_is_not_there(aws: FakeAws, infra: Infra, monkeypatch: py
     assert "nobody" in ended.err
 
 
+def test_a_configuration_that_may_not_be_read(
+    aws: FakeAws, infra: Infra, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", "/home/me/.aws/config")
+
+    monkeypatch.setattr("boto3.session.Session", closed)
+    ended = infra(aws.url, "status")
+    assert (ended.status, ended.err) == (1, "infra: /home/me/.aws/config cannot be read: Permission denied\n")
+
+
 def test_no_region(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     with_credentials(monkeypatch)
     assert main(["status"]) == 1
