@@ -42,6 +42,8 @@ class StandingGateway:
             await eventually(is_found, "the replica on its old port is healthy")
             try:
                 yield replica, gateway
+                # One that were left would go on at the next test's replica.
+                await gateway.until_no_sessions()
             except BaseException:
                 sys.stdout.write(f"\n----- the gateway of this module\n{gateway.output()[-12000:]}\n")
                 raise
